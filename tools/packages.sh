@@ -19,6 +19,8 @@ packages_test+=' bind9-dnsutils=/usr/bin/dig bind9-host=/usr/bin/host knot-dnsut
 # libFuzzer's library has the compiler's version in its name; the guests of ./dev test kernels are made from Debian's kernels.
 packages_fuzz='clang'
 packages_kernels='qemu-system-x86 e2fsprogs binutils'
+# Real engines of containers.
+packages_engines='docker.io=/usr/sbin/dockerd podman buildah crun runc=/usr/sbin/runc uidmap libcap2-bin golang-go=/usr/bin/go python3-yaml'
 # A build for aarch64 on another processor, and a guest of that kind.
 packages_aarch64='g++-aarch64-linux-gnu qemu-user-static mmdebstrap qemu-system-arm=/usr/bin/qemu-system-aarch64 e2fsprogs'
 packages_wheel='python3-setuptools python3-wheel python3-pip binutils'
@@ -87,9 +89,10 @@ ensure_packages() {
             bench) list+=" $packages_bench" ;;
             lint) list+=" $packages_lint" ;;
             fuzz) list+=" $packages_fuzz" ;;
+            engines) list+=" $packages_engines" ;;
             kernels) list+=" $packages_kernels" ;;
             aarch64) list+=" $packages_aarch64" ;;
-            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels, aarch64, wheel, package, roots, site" ;;
+            *) fail "deps: unknown group $group; known: build, test, bench, lint, fuzz, kernels, engines, aarch64, wheel, package, roots, site" ;;
         esac
     done
     if [ $supported = 0 ]; then
@@ -128,6 +131,7 @@ rest_services() {
     for package in "$@"; do
         case $package in
             redis-server|postgresql) service=$package ;;
+            docker.io) service=docker ;;
             *) continue ;;
         esac
         if [ -d /run/systemd/system ]; then

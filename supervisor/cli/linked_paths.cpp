@@ -28,6 +28,12 @@ bool names_libraries(std::string_view link) {
     return std::ranges::find(merged, link) != merged.end();
 }
 
+/// Containers have this link in place of the device (the kernel's filesystems/devpts.rst). A run that makes it
+/// anew changes nothing, and one that leads elsewhere is no such link.
+bool names_terminals(const LinkedPath& path, std::string_view link) {
+    return link == "/dev/ptmx" && path.real == "/dev/pts/ptmx";
+}
+
 std::string led(const LinkedPath& path, const std::string& link) {
     return path.what + " leads through the symbolic link " + link + " to " + path.real;
 }
@@ -109,8 +115,8 @@ void LinkedPaths::require_no_links_of_runs(const rules::LinkRoots& roots, const 
         for (const FollowedLink& link : path.links) {
             const bool closed = std::ranges::find(places.links, link.path, &FollowedLink::path) !=
                                 places.links.end();  // to every run
-            if (link.ours && !closed && !names_libraries(link.path) && roots.may_hold(link.path) &&
-                check_enabled("link-of-run"))
+            if (link.ours && !closed && !names_libraries(link.path) && !names_terminals(path, link.path) &&
+                roots.may_hold(link.path) && check_enabled("link-of-run"))
                 throw Failure(led(path, link.path) + ", and a run could have made that link; name " +
                               path.real + " itself if that is what you mean");
         }

@@ -20,6 +20,8 @@ import threading
 import time
 from pathlib import Path
 
+import harness
+
 SERVER4, SERVER6 = "198.51.100.53", "2001:db8:53::53"
 WEB4, WEB6 = "203.0.113.80", "2001:db8:80::80"
 OTHER4 = "203.0.113.81"
@@ -257,6 +259,7 @@ class World:
 
     def __init__(self, six: bool = True, room: bool = True, zone: str = "", hosts: str = HOSTS, search: str = "",
                  servers: tuple[str, ...] = (SERVER4,)) -> None:
+        harness.not_in_container("no network of its own can be made")
         self.six, self.room = six, room
         self.place = Path(tempfile.mkdtemp(prefix="callgate-world-"))
         self.place.chmod(0o755)

@@ -1,0 +1,267 @@
+#!/bin/bash
+# ./dev test engines [--engine NAME]... [PYTEST-ARGUMENTS]: the image of Containerfile, end-to-end tests and attacks in real
+# containers: those of Docker (runc), of root's podman (crun, runc) and of an ordinary user's podman (crun), as the distribution has
+# them. Each container has the engine's own defaults: seccomp profile, capabilities, file systems. On containerd the manifests of
+# docs/examples run as pods, by the interface that kubelets use.
+#
+# Root only. Nothing of the machine's own engines is touched. Daemon, images and sockets are in a directory that is removed at the
+# end, and all runs in mount, process and cgroup namespaces that end with this script. Engines refuse a host with both versions of control
+# groups, so that namespace has a plain version 2. Without CAP_SYS_RESOURCE they cannot raise limits either: the runtime is then
+# called by a script that takes the limits out of what is asked for. No network: containers have loopback alone.
+#
+# A container sees this system's /usr read-only, for the tool chains. It runs one pytest as its root, which tests as root and as an
+# ordinary user. A row of a table is printed for each that ended, and the exit status is 1 if one failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'engines: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+known='docker podman-crun podman-runc podman-rootless containerd'
+# What a container's profile can change: decided calls, and the programs that make them.
+tests='run execute equality network links opaque ends exec exec_serve nested programs attacks'
+engines=
+while [ "${1:-}" = --engine ]; do
+    [[ " $known " == *" ${2:-} "* ]] || fail "--engine is one of: $known"
+    engines+=" $2"
+    shift 2
+done
+[ "$(id -u)" = 0 ] || fail 'only root can start them'
+[ -x build/callgate ] && [ -x build/switched/callgate ] || fail 'build first: build/ lacks the program'
+user=cg-engines  # whose podman is the rootless one
+
+# The outer half: the account and the directory, and the namespaces in which the inner half is this script again.
+if [ -z "${CALLGATE_ENGINES:-}" ]; then
+    CALLGATE_ENGINES=$(mktemp -d /var/tmp/callgate-engines.XXXXXX)
+    export CALLGATE_ENGINES CALLGATE_ENGINES_CHOSEN=${engines:-$known}
+    chmod 0755 "$CALLGATE_ENGINES"
+    trap 'userdel "$user"; rm -rf "$CALLGATE_ENGINES"' EXIT
+    useradd --create-home --home-dir "$CALLGATE_ENGINES/home" --shell /bin/sh "$user"
+    unshare --mount --cgroup --pid --fork --kill-child --mount-proc --propagation private "$0" "$@" || exit 1
+    exit 0
+fi
+work=$CALLGATE_ENGINES engines=$CALLGATE_ENGINES_CHOSEN
+
+if [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
+    umount --lazy --recursive /sys/fs/cgroup
+    mount -t cgroup2 cgroup2 /sys/fs/cgroup
+fi
+mount -t tmpfs -o mode=755 tmpfs /run  # engines keep state there
+mkdir -p "$work"/{image/src/build,system/callgate/build/switched,runtimes,podman,docker,runtime-directory}
+chown $user "$work/runtime-directory"
+
+# An engine names the bundle's directory behind --bundle or -b.
+for runtime in crun runc; do
+    cat >"$work/runtimes/$runtime" <<TEXT
+#!/bin/sh
+for word in "\$@"; do
+    case \$before in --bundle | -b) /usr/bin/python3 -c 'import json, sys
+path = sys.argv[1] + "/config.json"
+config = json.load(open(path))
+config["process"].pop("rlimits", None)
+json.dump(config, open(path, "w"))' "\$word" ;; esac
+    before=\$word
+done
+exec $(command -v $runtime) "\$@"
+TEXT
+    chmod 0755 "$work/runtimes/$runtime"
+done
+cat >"$work/runtimes/containers.conf" <<TEXT
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+[engine.runtimes]
+crun = ["$work/runtimes/crun"]
+runc = ["$work/runtimes/runc"]
+TEXT
+if ! capsh --has-p=cap_sys_resource 2>/dev/null; then export CONTAINERS_CONF=$work/runtimes/containers.conf; fi
+export STORAGE_DRIVER=vfs
+
+# The images: the program's, whose first stage is what this build has made, and one with tests that takes the program from it.
+root_store=(--root "$work/podman/store" --runroot "$work/podman/run")
+strip -o "$work/image/src/build/callgate" build/callgate
+buildah "${root_store[@]}" build --quiet --isolation chroot --build-context "build=$work/image" --tag callgate . >/dev/null
+system=$work/system
+mkdir -p "$system"/{usr,proc,sys,dev,run,tmp,root,home,var/tmp}
+for one in bin sbin lib lib64; do ln -s "usr/$one" "$system/$one"; done
+chmod 1777 "$system/tmp" "$system/var/tmp"
+tar -c --ignore-failed-read /etc/{passwd,group,shadow,gshadow,nsswitch.conf,alternatives,login.defs,default,pam.d} \
+    /etc/{ld.so.conf,ld.so.conf.d,ld.so.cache,services,protocols,localtime,profile,skel,ssl} 2>/dev/null | tar -x -C "$system"
+sed -i "/^$user:/d" "$system"/etc/{passwd,shadow,group,gshadow}
+cp -a rules agent supervisor python tests docs "$system/callgate/"
+cp -a build/programs "$system/callgate/build/"
+strip -o "$system/callgate/build/switched/callgate" build/switched/callgate
+cat >"$system/Containerfile" <<'TEXT'
+FROM scratch
+COPY . /
+COPY --from=localhost/callgate /usr/local/bin/callgate /callgate/build/callgate
+TEXT
+buildah "${root_store[@]}" build --quiet --isolation chroot --tag callgate-tests "$system" >/dev/null
+mkdir "$work/pause"
+printf '#include <unistd.h>\nint main(void) { for (;;) pause(); }\n' | gcc -static -x c -o "$work/pause/pause" -
+printf 'FROM scratch\nCOPY pause /pause\nENTRYPOINT ["/pause"]\n' >"$work/pause/Containerfile"
+buildah "${root_store[@]}" build --quiet --isolation chroot --tag pause "$work/pause" >/dev/null
+for image in callgate callgate-tests pause; do
+    buildah "${root_store[@]}" push --quiet "localhost/$image" "docker-archive:$work/$image.tar:localhost/$image:latest"
+done
+
+as_user() { setpriv --reuid $user --regid $user --init-groups env HOME="$work/home" XDG_RUNTIME_DIR="$work/runtime-directory" "$@"; }
+
+# restricted NAME MANIFEST: starts the pod of a manifest on containerd, and sets `pod` and `place`.
+restricted() {
+    place=$work/$1
+    mkdir "$place"
+    # The tests' image has the program elsewhere: /usr/local is this system's.
+    sed 's#\[callgate, #[/callgate/build/callgate, #' "docs/examples/$2" >"$place/manifest"
+    tools/pod.py "$place/manifest" "$place" localhost/callgate-tests:latest /usr
+    pod=$("${cri[@]}" runp "$place/pod.json")
+    "${cri[@]}" start "$("${cri[@]}" create "$pod" "$place/container.json" "$place/pod.json")" >/dev/null
+}
+
+# job: the example of a job runs to its end, and does what it says.
+job() {
+    local said state
+    restricted job kubernetes-job.yaml
+    until state=$("${cri[@]}" ps --all --pod "$pod" --output json | python3 -c 'import json, sys; print(json.load(sys.stdin)["containers"][0]["state"])')
+        [ "$state" = CONTAINER_EXITED ]; do sleep 0.1; done
+    said=$(cut -d' ' -f4- "$place/log")
+    "${cri[@]}" rmp --force "$pod" >/dev/null
+    grep -qx 5050 <<<"$said" && grep -qx 'Connection refused' <<<"$said" && grep -q 'callgate: denied 1 call' <<<"$said" || { say "the job said: $said"; return 1; }
+}
+
+# kubernetes: the rows of containerd.
+kubernetes() {
+    local begun=$SECONDS one
+    for one in job; do
+        if $one; then row containerd "kubernetes: $one" 0 1 $((SECONDS - begun)); else row containerd "kubernetes: $one" 1 0 $((SECONDS - begun)); fi
+        begun=$SECONDS
+    done
+}
+
+# start ENGINE: sets `engine` to its command, and `options` to those of a container.
+daemon=
+start() {
+    local socket=unix://$work/docker/socket image
+    options=(--network none)
+    case $1 in
+        podman-crun) engine=(podman "${root_store[@]}" --runtime crun) options+=(--cgroups=disabled) ;;
+        podman-runc) engine=(podman "${root_store[@]}" --runtime runc) options+=(--pids-limit=-1) ;;
+        podman-rootless)
+            engine=(as_user podman --runtime crun) options+=(--cgroups=disabled)
+            for image in callgate callgate-tests; do (cd / && as_user podman load --quiet --input "$work/$image.tar" >/dev/null); done ;;
+        containerd)
+            cat >"$work/containerd.toml" <<TEXT
+version = 2
+root = "$work/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "/run/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "localhost/pause:latest"
+  disable_apparmor = true
+  disable_cgroup = true
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "native"
+TEXT
+            containerd --config "$work/containerd.toml" >"$work/containerd.log" 2>&1 &
+            daemon=$!
+            until ctr --address /run/containerd.sock version >/dev/null 2>&1; do
+                kill -0 $daemon 2>/dev/null || { tail -5 "$work/containerd.log" >&2; return 1; }
+                sleep 0.1
+            done
+            for image in pause callgate-tests; do ctr --address /run/containerd.sock --namespace k8s.io images import "$work/$image.tar" >/dev/null; done
+            cri=("$work/crictl" --config "$work/crictl.yaml" --runtime-endpoint unix:///run/containerd.sock --image-endpoint unix:///run/containerd.sock)
+            touch "$work/crictl.yaml" ;;
+        docker)
+            engine=(docker --host "$socket")
+            dockerd --iptables=false --ip6tables=false --bridge=none --storage-driver=vfs --data-root "$work/docker/data" \
+                --exec-root "$work/docker/run" --host "$socket" --pidfile "$work/docker/pid" >"$work/docker/log" 2>&1 &
+            daemon=$!
+            until docker --host "$socket" version >/dev/null 2>&1; do
+                kill -0 $daemon 2>/dev/null || { tail -5 "$work/docker/log" >&2; return 1; }
+                sleep 0.1
+            done
+            for image in callgate callgate-tests; do docker --host "$socket" load --quiet --input "$work/$image.tar" >/dev/null; done ;;
+    esac
+}
+
+stop() {
+    [ -z "$daemon" ] || { kill "$daemon"; wait "$daemon" || true; }
+    daemon=
+}
+trap stop EXIT
+
+result=0
+# row ENGINE WHAT STATUS SUMMARY SECONDS
+row() {
+    local word=passed
+    [ "$3" = 0 ] || { word=FAILED; result=1; }
+    printf '| %s | %s | %s | %s | %s |\n' "$1" "$2" $word "$4" "$5"
+}
+
+# The image as people use it: an entry point, doctor, and a server of jobs.
+image() {
+    local begun=$SECONDS said missing once=("${engine[@]}" run --rm "${options[@]}")
+    said=$("${once[@]}" localhost/callgate --version) && [ "$said" = "$(build/callgate --version)" ] || { say "$1: --version: $said"; return 1; }
+    said=$("${once[@]}" localhost/callgate doctor --json) || { say "$1: doctor: $said"; return 1; }
+    missing=$(python3 -c 'import json, sys; print(" ".join(one["name"] for one in json.load(sys.stdin)["features"] if not one["present"]))' <<<"$said")
+    said=$(printf '{"id": "%s", "command": ["/usr/local/bin/callgate", "--version"], "workdir": "/usr/local"}\n' a b c |
+        "${once[@]}" --interactive --tmpfs /tmp localhost/callgate exec --serve --jobs 2) || { say "$1: exec --serve: $said"; return 1; }
+    [ "$(grep -c '"exit_code": *0' <<<"$said")" = 3 ] || { say "$1: exec --serve: $said"; return 1; }
+    row "$1" 'the image' 0 "without: $missing" $((SECONDS - begun))
+}
+
+# contained ENGINE TEST [PYTEST-ARGUMENTS]: status 5 of pytest: the arguments choose nothing of this test.
+contained() {
+    local name=$1 test=$2 begun=$SECONDS status=0 summary
+    shift 2
+    "${engine[@]}" exec "$container" /usr/bin/python3 -m pytest -q -rfEs --tb=short -p no:cacheprovider "e2e/test_$test.py" "$@" \
+        </dev/null >"$work/said" 2>&1 || status=$?
+    [ $status != 5 ] || return 0
+    summary=$(sed -nE 's/^=*\ ?([0-9]+ (passed|failed|skipped|error).*) in [0-9.]+s.*/\1/p' "$work/said" | tail -1)
+    [ $status = 0 ] || cat "$work/said" >&2
+    row "$name" "e2e.$test" $status "${summary:-no summary}" $((SECONDS - begun))
+}
+
+# examples: every linter that there is for a file of docs/examples.
+examples() {
+    local linters=$(tools/venvs.sh --where)/examples/bin
+    "$linters/check-jsonschema" --quiet --builtin-schema vendor.github-workflows docs/examples/github-actions.yml &&
+        "$linters/check-jsonschema" --quiet --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci docs/examples/gitlab-ci.yml &&
+        "$linters/zizmor" --quiet --offline docs/examples/github-actions.yml &&
+        "$linters/kubernetes-validate" --quiet --strict docs/examples/kubernetes-*.yaml
+}
+
+echo '| engine | test | result | cases | seconds |'
+echo '|---|---|---|---|---|'
+if examples >"$work/said" 2>&1; then row none 'examples by linters' 0 "$(ls docs/examples | wc -l) files" 0; else cat "$work/said" >&2; row none 'examples by linters' 1 'see above' 0; fi
+for name in $engines; do
+    if [ "$name" = containerd ] && ! GOBIN=$work go install sigs.k8s.io/cri-tools/cmd/crictl@v1.34.0 2>"$work/said"; then
+        tail -1 "$work/said" >&2
+        row containerd all 0 'NOT TESTED: crictl cannot be built' 0
+        continue
+    fi
+    start "$name" || { row "$name" all 1 'did not start' 0; continue; }
+    if [ "$name" = containerd ]; then
+        kubernetes
+        stop
+        continue
+    fi
+    image "$name" || row "$name" 'the image' 1 'see above' 0
+    container=$("${engine[@]}" run --detach "${options[@]}" --volume /usr:/usr:ro --tmpfs /tmp:exec,mode=1777 --workdir /callgate/tests \
+        --env PYTHONDONTWRITEBYTECODE=1 --env CALLGATE_TEST_CONTAINER=1 --env CALLGATE=/callgate/build/callgate \
+        --env PROGRAMS=/callgate/build/programs --env CALLGATE_SWITCHED=/callgate/build/switched/callgate --env HOME=/root \
+        --env PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin --env LANG=C.UTF-8 localhost/callgate-tests /usr/bin/sleep infinity)
+    for test in $tests; do
+        if [ "$test" = attacks ] && [ $# = 0 ]; then
+            contained "$name" attacks -k 'not setxattrat and not removexattrat'  # profiles of these versions do not know the calls
+        else
+            contained "$name" "$test" "$@"
+        fi
+    done
+    "${engine[@]}" rm --force --volumes "$container" >/dev/null
+    stop
+done
+for left in docker libpod_parent; do find "/sys/fs/cgroup/$left" -depth -type d -exec rmdir {} \; 2>/dev/null || true; done
+exit $result
