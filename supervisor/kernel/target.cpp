@@ -50,6 +50,14 @@ std::uint64_t field(std::string_view text, std::string_view name, int base = 10,
     return value;
 }
 
+/// "/proc/TID/<directory>/<number>"
+struct DescriptorPath {
+    DescriptorPath(pid_t thread, const char* directory, int number) {
+        std::snprintf(text, sizeof text, "/proc/%d/%s/%d", static_cast<int>(thread), directory, number);
+    }
+    char text[64];
+};
+
 }  // namespace
 
 ProcPath::ProcPath(pid_t thread, const char* rest) {
@@ -65,12 +73,18 @@ Result<UniqueFd> working_directory(pid_t thread) {
 
 Result<UniqueFd> descriptor_pin(pid_t thread, int number) {
     if (number < 0) return errno_code(EBADF);
-    char rest[24];
-    std::snprintf(rest, sizeof rest, "fd/%d", number);
     const ReadingCaller reading;
-    UniqueFd handle(::open(ProcPath(thread, rest).text, O_PATH | O_CLOEXEC));
+    UniqueFd handle(::open(DescriptorPath(thread, "fd", number).text, O_PATH | O_CLOEXEC));
     if (!handle) return errno_code(errno == ENOENT ? EBADF : errno);
     return handle;
+}
+
+Result<int> descriptor_flags(pid_t thread, int number) {
+    if (number < 0) return errno_code(EBADF);
+    char buffer[512];
+    const auto text = read_small(DescriptorPath(thread, "fdinfo", number).text, buffer);
+    if (!text) return errno_code(text.error().value() == ENOENT ? EBADF : text.error().value());
+    return static_cast<int>(field(*text, "flags:", 8));
 }
 
 Result<ThreadHandle> thread_handle(pid_t thread) {

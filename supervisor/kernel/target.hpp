@@ -31,6 +31,9 @@ struct ProcPath {
 /// An O_PATH handle on the object behind descriptor `number` of the thread. EBADF if it has none.
 [[nodiscard]] Result<UniqueFd> descriptor_pin(pid_t thread, int number);
 
+/// Status flags, access mode and O_CLOEXEC of the thread's descriptor. EBADF if it has none.
+[[nodiscard]] Result<int> descriptor_flags(pid_t thread, int number);
+
 /// A pidfd_open(2) handle for taking the thread's descriptors. If it is not `lasting`, it is valid only while
 /// the thread waits for this answer.
 struct ThreadHandle {

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <fstream>
 
 #include "base/directory.hpp"
 #include "base/test_switch.hpp"
@@ -42,15 +41,6 @@ bool tools_may_write(ExecCall& context, const Object& file) {
     };
     return (writable(Operation::modify) || writable(Operation::create) || writable(Operation::remove)) &&
            check_enabled("party-program-writable");
-}
-
-/// O_ACCMODE and O_CLOEXEC of a descriptor; nothing if it is gone.
-std::optional<int> flags_of(pid_t thread, const char* number) {
-    const kernel::ReadingCaller reading;
-    std::ifstream info(kernel::ProcPath(thread, (std::string("fdinfo/") + number).c_str()).text);
-    for (std::string line; std::getline(info, line);)
-        if (line.starts_with("flags:")) return static_cast<int>(std::strtol(line.c_str() + 6, nullptr, 8));
-    return std::nullopt;
 }
 
 /// Whether the agent may do it, and a tool may not.
@@ -131,9 +121,10 @@ std::optional<std::string> agents_descriptor(ExecCall& context) {
     if (!entries) return "the descriptors of the caller cannot be read";
     while (const dirent* entry = ::readdir(entries.get())) {
         if (entry->d_name[0] == '.') continue;
-        const std::optional<int> flags = flags_of(context.thread(), entry->d_name);
+        const int number = std::atoi(entry->d_name);
+        const auto flags = kernel::descriptor_flags(context.thread(), number);
         if (!flags || (*flags & O_CLOEXEC) != 0) continue;
-        if (is_agents(context, std::atoi(entry->d_name), *flags))
+        if (is_agents(context, number, *flags))
             return "the agent's descriptor " + std::string(entry->d_name) +
                    " would stay open in a tool, which may not use it";
     }

@@ -31,7 +31,7 @@ namespace {
 constexpr int known_flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
 constexpr std::size_t page = 4096;
 
-/// How the act reaches the object: through a descriptor that the caller has, or by the path of its pin.
+/// How the call names the object.
 enum class By : std::uint8_t { descriptor, path };
 
 /// Whether the kernel looks at name and value before it looks at path or descriptor. Linux 6.13 does, and
@@ -72,16 +72,10 @@ public:
         return value ? 0 : value.error().value();
     }
 
-    int change(const Object& object, By by) const {
-        const int fd = object.pin.get();
-        if (source_.removes) {
-            return by == By::descriptor ? ::fremovexattr(fd, name_.c_str())
-                                        : ::removexattr(kernel::PinPath(fd).text, name_.c_str());
-        }
-        return by == By::descriptor
-                   ? ::fsetxattr(fd, name_.c_str(), value_.data(), value_.size(), source_.flags)
-                   : ::setxattr(kernel::PinPath(fd).text, name_.c_str(), value_.data(), value_.size(),
-                                source_.flags);
+    [[nodiscard]] int change(const Object& object) const {
+        const kernel::PinPath pin(object.pin.get());
+        if (source_.removes) return ::removexattr(pin.text, name_.c_str());
+        return ::setxattr(pin.text, name_.c_str(), value_.data(), value_.size(), source_.flags);
     }
 
     /// For the record.
@@ -120,21 +114,16 @@ Result<Target> target_of(FileCall& context, int flags) {
     return target;
 }
 
-/// `change(object, fd)`: by the descriptor itself, or (-1) by the pin's path.
 template <class Change, class Check>
 void change_target(FileCall& context, int flags, Change change, Check check,
                    std::string_view* detail = nullptr) {
     const auto target = target_of(context, flags);
     if (!target) return context.fail(target.error().value());
     if (target->descriptor) {
-        return change_descriptor(
-            context, target->number, [&](const Object& object) { return change(object, By::descriptor); },
-            check, detail);
+        return change_descriptor(context, target->number, change, check, detail);
     }
     const EmptyPath empty = (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::or_null : EmptyPath::refuse;
-    change_object(
-        context, follow_of(flags), empty, [&](const Object& object) { return change(object, By::path); },
-        check, detail);
+    change_object(context, follow_of(flags), empty, change, check, detail);
 }
 
 void change_attribute(FileCall& context, const Attribute::Source& source, int flags) {
@@ -145,13 +134,22 @@ void change_attribute(FileCall& context, const Attribute::Source& source, int fl
         if (const int wrong = attribute.read(context)) return context.fail(wrong);
     }
     change_target(
-        context, flags, [&](const Object& object, By by) { return attribute.change(object, by); },
+        context, flags, [&](const Object& object) { return attribute.change(object); },
         [&](const Object&) { return first ? 0 : attribute.read(context); }, attribute.shown());
 }
 
 /// lsetxattr, lremovexattr.
 int link_flags(const FileCall& context) {
     return context.entry.name.front() == 'l' ? AT_SYMLINK_NOFOLLOW : 0;
+}
+
+/// The ioctls need a descriptor that is open, for whatever access.
+UniqueFd opened_again(const Object& object) {
+    constexpr int flags = O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    const kernel::PinPath pin(object.pin.get());
+    UniqueFd opened(::open(pin.text, O_RDONLY | flags));
+    if (!opened && errno == EACCES && !object.directory()) opened.reset(::open(pin.text, O_WRONLY | flags));
+    return opened;
 }
 
 /// A struct of which the caller may know more or less than the kernel (copy_struct_from_user).
@@ -225,13 +223,9 @@ void handle_file_setattr(FileCall& context) {
     if (errno != EBADF) return context.fail(errno);
     change_target(
         context, flags,
-        [&](const Object& object, By by) {
-            const int fd = object.pin.get();
-            return static_cast<int>(
-                by == By::descriptor
-                    ? ::syscall(number, fd, "", given.bytes.data(), given.size, AT_EMPTY_PATH)
-                    : ::syscall(number, AT_FDCWD, kernel::PinPath(fd).text, given.bytes.data(), given.size,
-                                0));
+        [&](const Object& object) {
+            return static_cast<int>(::syscall(number, AT_FDCWD, kernel::PinPath(object.pin.get()).text,
+                                              given.bytes.data(), given.size, 0));
         },
         NothingToCheck{});
 }
@@ -245,13 +239,17 @@ void handle_inode_flags(FileCall& context) {
     std::string_view detail = extended ? "FS_IOC_FSSETXATTR" : "FS_IOC_SETFLAGS";
     change_descriptor(
         context, context.integer(0),
-        [&](const Object& object) { return ::ioctl(object.pin.get(), request, value.data()); },
+        [&](const Object& object) {
+            const UniqueFd opened = opened_again(object);
+            return opened ? ::ioctl(opened.get(), request, value.data()) : -1;
+        },
         [&](const Object& object) {
             const auto read =
                 kernel::read_memory(context.thread(), context.word(2), std::span(value.data(), size));
             if (!read) return read.error().value();
-            // A driver may mean something else by this number; none that is known does.
-            return S_ISCHR(object.status.st_mode) || S_ISBLK(object.status.st_mode) ? ENOTTY : 0;
+            // Only these have such flags. A driver may mean something else by this number; none that is known
+            // does.
+            return S_ISREG(object.status.st_mode) || object.directory() ? 0 : ENOTTY;
         },
         &detail);
 }

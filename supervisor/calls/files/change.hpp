@@ -1,10 +1,10 @@
 // The steps that all changes of an existing object share: pin it, judge it, act on the pin.
 //
-// An attacker controls path, descriptor number and arguments, copied once. A path leads to an O_PATH pin, a
-// number to the very open file description (pidfd_getfd). The path that the kernel gives for that pin is
-// judged, and the object that the pin holds is changed. Landlock mediates no such change but truncation, so
-// the answer is always ours. The pin is dropped before the answer. A second holder of a file that is open for
-// writing would make a following exec fail.
+// An attacker controls path, descriptor number and arguments, copied once. Both lead to an O_PATH pin: a
+// number by /proc/TID/fd, which gives the object of that moment. The path that the kernel gives for that pin
+// is judged, and the object that the pin holds is changed. So a sibling's dup2 changes nothing. The pin of a
+// number is on the same mount and inode as the descriptor, and no change depends on more of it. Landlock
+// mediates no such change but truncation, so the answer is always ours. The pin is dropped before the answer.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "supervisor/calls/arguments.hpp"
-#include "supervisor/calls/descriptor_unavailable.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/set_ids.hpp"
 #include "supervisor/decide/decide.hpp"
@@ -76,16 +75,16 @@ void change_object(FileCall& context, Follow follow, EmptyPath empty, Act act, C
     judge_and_change(context, std::move(*object), input, act);
 }
 
-/// The object of descriptor `number`; its pin is the description itself.
+/// The object of descriptor `number`.
 template <class Act, class Check = NothingToCheck>
 void change_descriptor(FileCall& context, int number, Act act, Check check = {},
                        std::string_view* detail = nullptr) {
-    auto copy = context.caller.cache.descriptor_copy(context.thread(), number);
-    if (!copy) return fail_descriptor_unavailable(context, rules::Operation::metadata, copy.error().value());
     // The kernel treats an O_PATH handle like a number that is not open.
-    const int mode = ::fcntl(copy->get(), F_GETFL);
-    if (mode < 0 || (mode & O_PATH) != 0) return context.fail(EBADF);
-    auto object = describe(std::move(*copy));
+    auto pin = kernel::descriptor_pin(context.thread(), number);
+    const auto flags = kernel::descriptor_flags(context.thread(), number);
+    if (!pin || !flags || (*flags & O_PATH) != 0)
+        return context.fail(!pin ? pin.error().value() : !flags ? flags.error().value() : EBADF);
+    auto object = describe(std::move(*pin));
     const int wrong = object ? check(*object) : object.error().value();
     if (!context.call.waiting()) return;
     if (wrong != 0) {

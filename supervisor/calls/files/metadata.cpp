@@ -48,6 +48,14 @@ struct Times {
     [[nodiscard]] const timespec* get() const { return present ? values.data() : nullptr; }
 };
 
+int set_times(const Object& object, const Times& times) {
+    return static_cast<int>(::syscall(SYS_utimensat, object.pin.get(), "", times.get(), AT_EMPTY_PATH));
+}
+
+int chown_pin(const Object& object, uid_t uid, gid_t gid) {
+    return ::fchownat(object.pin.get(), "", uid, gid, AT_EMPTY_PATH);
+}
+
 Result<Times> read_times(FileCall& context, std::uint64_t address) {
     Times times;
     times.present = address != 0;
@@ -139,9 +147,8 @@ void handle_chown(FileCall& context) {
     const int owner = context.entry.first.path + 1;
     const auto uid = static_cast<uid_t>(context.word(owner));
     const auto gid = static_cast<gid_t>(context.word(owner + 1));
-    change_object(context, follow_of(flags), empty_of(flags), [uid, gid](const Object& object) {
-        return ::fchownat(object.pin.get(), "", uid, gid, AT_EMPTY_PATH);
-    });
+    change_object(context, follow_of(flags), empty_of(flags),
+                  [uid, gid](const Object& object) { return chown_pin(object, uid, gid); });
 }
 
 void handle_times(FileCall& context) {
@@ -154,20 +161,18 @@ void handle_times(FileCall& context) {
     if (context.word(path) == 0 && directory >= 0 && context.integer(directory) != AT_FDCWD) {
         // futimens: the descriptor itself
         if (flags != 0) return context.fail(EINVAL);
-        return change_descriptor(context, context.integer(directory), [&times](const Object& object) {
-            return ::futimens(object.pin.get(), times->get());
-        });
+        return change_descriptor(context, context.integer(directory),
+                                 [&times](const Object& object) { return set_times(object, *times); });
     }
     if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) != 0) return context.fail(EINVAL);
-    change_object(context, follow_of(flags), empty_of(flags), [&times](const Object& object) {
-        return static_cast<int>(::syscall(SYS_utimensat, object.pin.get(), "", times->get(), AT_EMPTY_PATH));
-    });
+    change_object(context, follow_of(flags), empty_of(flags),
+                  [&times](const Object& object) { return set_times(object, *times); });
 }
 
 void handle_fchmod(FileCall& context) {
     const auto mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
     change_descriptor(context, context.integer(0), [&context, mode](const Object& object) {
-        return ::fchmod(object.pin.get(), mode_for(context, object, mode));
+        return chmod_pin(object, mode_for(context, object, mode));
     });
 }
 
@@ -175,7 +180,7 @@ void handle_fchown(FileCall& context) {
     const auto uid = static_cast<uid_t>(context.word(1));
     const auto gid = static_cast<gid_t>(context.word(2));
     change_descriptor(context, context.integer(0),
-                      [uid, gid](const Object& object) { return ::fchown(object.pin.get(), uid, gid); });
+                      [uid, gid](const Object& object) { return chown_pin(object, uid, gid); });
 }
 
 }  // namespace callgate::calls
