@@ -330,6 +330,14 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
         servers.add("default", "a connect is decided by what the run has bound");
         add_contest(plan, Operation::bind, servers);
     }
+    plan.sockets_on_behalf =
+        input.sockets_on_behalf && plan.notified.intersects({Operation::connect, Operation::bind});
+    for (const Operation operation : {Operation::connect, Operation::bind}) {
+        if (!plan.sockets_on_behalf || plan.notified.contains(operation)) continue;
+        Reasons copies(input.reasons);
+        copies.add("default", "sockets are made on behalf, as pidfd_getfd is refused");
+        add_contest(plan, operation, copies);
+    }
     if (plan.sockets_held)
         for (const std::string& directory : *sockets) grant_connect(paths.grants, directory, rules);
     plan.grants = std::move(paths.grants);

@@ -57,6 +57,8 @@ struct PlanInput {
     /// callgate decides beyond the rules who reads what /proc shows of a process (calls/opaque.hpp). Nothing
     /// in /proc gets a grant to read or change.
     bool processes = false;
+    /// Descriptors cannot be copied from the run, because a profile around it refuses pidfd_getfd(2).
+    bool sockets_on_behalf = false;
     /// False: the plan gives no reasons. `contests` then lack `because` and `why`, and `tiers` is empty;
     /// nothing else differs. This saves a run a thousand sentences that nobody reads.
     bool reasons = true;
@@ -138,6 +140,9 @@ struct Plan {
     /// Some rule is about servers of the run's own, and connects or binds are decided one by one. What could
     /// take a port from a listener, or open it to others, is then notified or refused.
     bool run_servers = false;
+    /// Connects or binds are decided one by one, and descriptors cannot be copied from the run. Its sockets
+    /// are made on behalf then, and both are notified (supervisor/kernel/kept_sockets.hpp).
+    bool sockets_on_behalf = false;
     /// `minimal` only: no rule could allow connect or bind of a unix socket. The filter must then refuse
     /// socket(AF_UNIX) with EACCES (socketpair stays), because connect is not notified.
     bool unix_closed = false;

@@ -42,6 +42,8 @@ Plan make_audit_plan(const RuleSet& enforced, const Plan& observed, const PlanIn
     if (!observed.udp || !observed.unix_datagram) plan.notified |= Operation::bind;
     plan.look_ups = observed.look_ups;
     plan.run_servers = observed.run_servers;
+    plan.sockets_on_behalf = input.sockets_on_behalf;
+    if (input.sockets_on_behalf) plan.notified |= {Operation::connect, Operation::bind};
     plan.record = input.record;
     return plan;
 }

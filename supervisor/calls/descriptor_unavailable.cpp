@@ -30,8 +30,9 @@ rules::Object object_of(Call& context, AddressArguments where) {
 
 std::string_view reason() {
     return agent::pidfd_getfd_refused()
-               ? "the seccomp profile of this container refuses pidfd_getfd, without which this call cannot "
-                 "be performed; start the container with --cap-add SYS_PTRACE"
+               ? "this socket was not made in the run, or it is accepted or connected: callgate has no copy, "
+                 "as the seccomp profile of this container refuses pidfd_getfd; start the container with "
+                 "--cap-add SYS_PTRACE"
                : "the caller's descriptors cannot be taken (it is not dumpable, or a thread whose "
                  "descriptors this kernel or container does not tell apart: see callgate doctor)";
 }

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "agent/created_ipc.hpp"
+#include "agent/handover.hpp"
 #include "agent/landlock.hpp"
 #include "base/plural.hpp"
 #include "base/test_switch.hpp"
@@ -328,6 +329,7 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
                                                               .tree = context.tree,
                                                               .shared_memory = shared_memory(),
                                                               .processes = decides_processes(),
+                                                              .sockets_on_behalf = agent::pidfd_getfd_refused(),
                                                               .reasons = options.reasons});
     compiled.choice.sources.profile_text = nullptr;  // `context` ends before the choice does
     const CapabilitySet kept = kept_capabilities(arguments);

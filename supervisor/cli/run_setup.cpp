@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "agent/handover.hpp"
 #include "agent/landlock.hpp"
 #include "base/test_switch.hpp"
 #include "base/words.hpp"
@@ -84,6 +85,7 @@ void observe_rules(std::vector<rules::Rule> built_in, const rules::FileTree& tre
                                  .tree = &tree,
                                  .shared_memory = shared_memory(),
                                  .processes = decides_processes(),
+                                 .sockets_on_behalf = agent::pidfd_getfd_refused(),
                                  .reasons = false};
     if (input.record == rules::RecordMode::minimal)
         compiled.plan = rules::make_plan(*compiled.rules, rules::observing(input));
@@ -96,31 +98,16 @@ void observe_rules(std::vector<rules::Rule> built_in, const rules::FileTree& tre
         "other architectures, processes and shared objects outside the run)");
 }
 
-bool could_allow_network(const rules::RuleSet& rules) {
-    if (rules.fallback() != rules::Action::deny) return true;
-    return std::any_of(rules.rules().begin(), rules.rules().end(), [](const rules::Rule& rule) {
-        return rule.operations.intersects(rules::network_operations) &&
-               (rule.action == rules::Action::allow || rule.action == rules::Action::ask);
-    });
-}
-
 /// Compares the needs of these rules with the seccomp profile around us. Rules that could run nothing at all
-/// are an error. Otherwise one line says which calls will be denied, and what would help.
-void check_container(const Container& container, const Request& request, Compiled& compiled) {
+/// are an error. That sockets are made on behalf is on record.
+void check_container(const Container& container, Compiled& compiled) {
     if (!container.ptrace && (compiled.plan.notify_only_execute || compiled.rules->needs_party()))
         throw Failure(
             "the seccomp profile of this container refuses ptrace, and with these rules every execution must "
             "be held by it (something may be executed where reading or executing is decided one by one, or "
             "the rules tell an agent from its tools: see callgate plan); " +
             std::string(add_ptrace) + ", or give rules without that");
-    if (container.descriptors || !compiled.plan.notified.intersects(rules::network_operations) ||
-        (request.mode == Mode::enforce && !could_allow_network(*compiled.rules)))
-        return;
-    compiled.degraded.emplace_back("descriptor-copy");
-    if (!request.quiet)
-        say("the seccomp profile of this container refuses pidfd_getfd: connects, binds and messages that "
-            "are decided one by one will be denied; " +
-            std::string(add_ptrace));
+    if (compiled.plan.sockets_on_behalf) compiled.degraded.emplace_back("descriptor-copy");
 }
 
 /// The terminal is shared where a descriptor of it is handed in, or where no other can be made.
@@ -459,7 +446,7 @@ Compiled compile(const Arguments& arguments, const RequestedRun& requested, Term
         });
     if (compiled.name_files) compiled.degraded.emplace_back("names-tcp-only");
     if (request.keep_capabilities != 0) compiled.degraded.push_back(degraded_by(request.keep_capabilities));
-    check_container(requested.platform.container, request, compiled);
+    check_container(requested.platform.container, compiled);
     return compiled;
 }
 

@@ -146,37 +146,42 @@ private:
 
     /// An allow-list of families, types and protocols.
     void sockets() {
-        internet(AF_INET);
-        internet(AF_INET6);
+        const Disposition made = made_by();
+        internet(AF_INET, made);
+        internet(AF_INET6, made);
         if (plan_.unix_closed) add(socket_, {equals(0, AF_UNIX)}, refuse(EACCES));
         for (const std::uint32_t call : {socket_, socketpair_}) {
-            add(call, {equals(0, AF_UNIX), equals(1, SOCK_STREAM, socket_type_mask)}, allow);
-            add(call, {equals(0, AF_UNIX), equals(1, SOCK_SEQPACKET, socket_type_mask)}, allow);
+            const Disposition then = call == socket_ ? made : allow;
+            add(call, {equals(0, AF_UNIX), equals(1, SOCK_STREAM, socket_type_mask)}, then);
+            add(call, {equals(0, AF_UNIX), equals(1, SOCK_SEQPACKET, socket_type_mask)}, then);
             if (plan_.unix_datagram) {
-                add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, allow);
+                add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, then);
             }
             if (call == socketpair_) {  // of sockets that send to each other alone (calls/network/socket.cpp)
                 add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, notify);
             }
             add(call, {equals(0, AF_UNIX)}, refuse(EPROTONOSUPPORT), &refused::unix_datagram);
         }
-        add(socket_, {equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)}, allow);
+        add(socket_, {equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)}, made);
         add(socket_, {equals(0, AF_NETLINK)}, refuse(EPROTONOSUPPORT), &refused::netlink);
         add(socket_, {}, refuse(EAFNOSUPPORT), &refused::families);
         add(socketpair_, {}, refuse(EAFNOSUPPORT), &refused::families);
     }
 
-    void internet(int family) {
+    /// Who makes a socket that may be: the kernel, or callgate where it must keep a copy.
+    [[nodiscard]] Disposition made_by() const { return plan_.sockets_on_behalf ? notify : allow; }
+
+    void internet(int family, Disposition made) {
         const ArgumentTest of_family = equals(0, static_cast<std::uint64_t>(family));
         const auto open = [&](std::uint64_t type, std::uint64_t protocol, Disposition then) {
             add(socket_, {of_family, equals(1, type, socket_type_mask), equals(2, protocol)}, then);
         };
-        open(SOCK_STREAM, 0, allow);
-        open(SOCK_STREAM, IPPROTO_TCP, allow);
+        open(SOCK_STREAM, 0, made);
+        open(SOCK_STREAM, IPPROTO_TCP, made);
         if (plan_.udp || plan_.look_ups) {
             // A UDP socket then comes from the supervisor (supervisor/names/room.hpp).
-            open(SOCK_DGRAM, 0, plan_.udp ? allow : notify);
-            open(SOCK_DGRAM, IPPROTO_UDP, plan_.udp ? allow : notify);
+            open(SOCK_DGRAM, 0, plan_.udp ? made : notify);
+            open(SOCK_DGRAM, IPPROTO_UDP, plan_.udp ? made : notify);
         }
         const auto refuse_type = [&](std::uint64_t type, std::optional<std::uint64_t> protocol, int error,
                                      const RefusedKind& kind) {

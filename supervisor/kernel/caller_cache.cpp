@@ -8,6 +8,7 @@
 
 #include "base/test_switch.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
+#include "supervisor/kernel/kept_sockets.hpp"
 
 namespace callgate::kernel {
 
@@ -67,6 +68,7 @@ void CallerCache::clear() {
 }
 
 Result<UniqueFd> CallerCache::descriptor_copy(pid_t thread, int number) {
+    if (KeptSockets* const kept = KeptSockets::in_use()) return kept->of(thread, number);
     Taken& taken = taken_[static_cast<std::size_t>(thread) % taken_.size()];
     if (taken.thread == thread && taken.handle) {
         auto copy = kernel::descriptor_copy(taken.handle, number);

@@ -16,6 +16,7 @@
 #include "base/directory.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
+#include "supervisor/kernel/kept_sockets.hpp"
 
 namespace callgate::kernel {
 
@@ -115,10 +116,24 @@ Result<UniqueFd> descriptor_copy(const UniqueFd& handle, int number) {
 }
 
 Result<UniqueFd> descriptor_copy(pid_t thread, int number) {
+    if (KeptSockets* const kept = KeptSockets::in_use()) return kept->of(thread, number);
     if (number < 0) return errno_code(EBADF);
     const auto handle = thread_handle(thread);
     if (!handle) return handle.error();
     return descriptor_copy(handle->fd, number);
+}
+
+void each_socket(pid_t process, const std::function<bool(int, ino_t)>& visit) {
+    constexpr std::string_view prefix = "socket:[";
+    const ReadingCaller reading;
+    const Directory entries(::opendir(ProcPath(process, "fd").text));
+    while (const dirent* const entry = entries ? ::readdir(entries.get()) : nullptr) {
+        char target[64] = {};
+        const ssize_t length =
+            ::readlinkat(::dirfd(entries.get()), entry->d_name, target, sizeof target - 1);
+        if (length < 0 || !std::string_view(target).starts_with(prefix)) continue;
+        if (visit(std::atoi(entry->d_name), std::strtoull(target + prefix.size(), nullptr, 10))) return;
+    }
 }
 
 Result<Status> status(pid_t thread) {

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,9 +44,12 @@ struct ThreadHandle {
 [[nodiscard]] Result<ThreadHandle> thread_handle(pid_t thread);
 
 /// A copy of a descriptor, by pidfd_getfd(2): it shares offset, flags and socket with the thread. Errors:
-/// EBADF, ESRCH.
+/// EBADF, ESRCH. Where a profile refuses that call, by thread: the kept copy of a socket (kept_sockets.hpp).
 [[nodiscard]] Result<UniqueFd> descriptor_copy(const UniqueFd& handle, int number);
 [[nodiscard]] Result<UniqueFd> descriptor_copy(pid_t thread, int number);
+
+/// Calls `visit(number, inode)` for each socket among the process's descriptors, until it returns true.
+void each_socket(pid_t process, const std::function<bool(int, ino_t)>& visit);
 
 struct Status {
     pid_t process = 0;  // thread group id

@@ -165,6 +165,7 @@ public:
         if (outer.own_servers != nullptr)
             network_.own_servers = &servers_.emplace(given.guardian, *outer.own_servers);
         network_.own_sockets = outer.own_sockets;
+        network_.udp = outer.udp;
         network_.look_ups = outer.look_ups;
         network_.front = outer.front;
         network_.refusals = outer.refusals;

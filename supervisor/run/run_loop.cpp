@@ -67,6 +67,10 @@ RunLoop::RunLoop(Needs needs)
     if ((given_.request.keep_capabilities & capability(CAP_SYS_CHROOT)) != 0)
         kernel::CallerCache::expect_other_roots();
     if (own_sockets_) network_.own_sockets = &*own_sockets_;
+    network_.udp = given_.compiled.plan.udp;
+    if (given_.compiled.plan.sockets_on_behalf)
+        kept_sockets_.emplace(given_.launched.guardian.pid, given_.request.keep_capabilities,
+                              given_.compiled.plan.run_servers);
     if (given_.compiled.plan.run_servers) network_.own_servers = &own_servers_;
     network_.reserved = &channel_;
     nested::answer_explain(channel_, given_.request.home, given_.request.workdir);

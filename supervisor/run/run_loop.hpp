@@ -18,6 +18,7 @@
 #include "supervisor/decide/observe.hpp"
 #include "supervisor/decide/parties.hpp"
 #include "supervisor/front/tls_front.hpp"
+#include "supervisor/kernel/kept_sockets.hpp"
 #include "supervisor/kernel/listener.hpp"
 #include "supervisor/names/service.hpp"
 #include "supervisor/nested/nested_runs.hpp"
@@ -95,6 +96,7 @@ private:
     calls::OpaqueMemories opaque_;
     std::optional<calls::OwnSockets> own_sockets_;
     calls::OwnServers own_servers_;
+    std::optional<kernel::KeptSockets> kept_sockets_;  // if descriptors cannot be copied from the run
     EventLoop loop_;
     std::optional<LogSync> sync_;
     std::shared_mutex names_;

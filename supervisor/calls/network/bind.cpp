@@ -43,8 +43,7 @@ using rules::Operation;
 /// Binds, judged or not, and answers with the kernel's result.
 void bind_to(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
              std::uint64_t sequence) {
-    const int result = ::bind(socket.fd.get(), address.get(), address.length);
-    finish(context, socket, sequence, 0, result == 0 ? 0 : errno);
+    finish(context, socket, sequence, 0, bind_socket(socket, address));
 }
 
 OwnServers::Holder holder_of(NetworkCall& context) {
@@ -99,7 +98,7 @@ int bind_leaf(NetworkCall& context, const PinnedSocket& socket, const SocketAddr
     const auto leaf = unix_path_address(place.leaf);
     if (!leaf) return ENAMETOOLONG;
     if (::fchdir(place.parent.get()) != 0) return errno;
-    if (::bind(socket.fd.get(), leaf->get(), leaf->length) != 0) return errno;
+    if (const int error = bind_socket(socket, *leaf)) return error;
     struct stat bound {};
     if (unix_name(address)->name != place.leaf && ::fstat(socket.fd.get(), &bound) == 0)
         context.network.bound_names.remember(bound.st_ino, address);
@@ -235,6 +234,7 @@ void listen_internet(NetworkCall& context, PinnedSocket& socket, const rules::En
 
 void handle_bind(NetworkCall& context) {
     auto socket = pin_socket(context, context.integer(0));
+    if (!socket && settled(context)) return context.fail(EINVAL);
     if (!socket)
         return fail_descriptor_unavailable(context, rules::Operation::bind, socket.error().value(), {1, 2});
     const auto address = read_address(context.thread(), context.word(1), context.integer(2));
@@ -263,12 +263,8 @@ void handle_getsockname(NetworkCall& context) {
     // The kernel answers everything but a name that callgate knows better; no rule is about it.
     if (context.network.bound_names.empty() || !check_enabled(context.entry.name))
         return context.call.let_continue(), void();
-    auto copy = kernel::descriptor_copy(context.thread(), context.integer(0));
-    struct stat socket {};
-    if (!copy || ::fstat(copy->get(), &socket) != 0) return context.call.let_continue(), void();
-    copy->reset();
-    const auto name =
-        S_ISSOCK(socket.st_mode) ? context.network.bound_names.find(socket.st_ino) : std::nullopt;
+    const auto inode = kernel::socket_inode(context.thread(), context.integer(0));
+    const auto name = inode ? context.network.bound_names.find(*inode) : std::nullopt;
     if (!name) return context.call.let_continue(), void();
     const auto room = kernel::read_object<int>(context.thread(), context.word(2));
     if (!context.call.waiting()) return;
@@ -289,6 +285,7 @@ void handle_getsockname(NetworkCall& context) {
 void handle_listen(NetworkCall& context) {
     auto socket = pin_socket(context, context.integer(0));
     if (!context.call.waiting()) return;
+    if (const auto state = socket ? std::nullopt : settled(context)) return answer_settled(context, state->listen);
     if (!socket) return fail_descriptor_unavailable(context, rules::Operation::bind, socket.error().value());
     if (socket->kind.internet() && socket->kind.type == SOCK_STREAM) {
         const auto local = local_address(socket->fd.get());

@@ -288,6 +288,8 @@ void connect_path(NetworkCall& context, Connecting& call, const std::string& nam
 void handle_connect(NetworkCall& context) {
     auto call = take(context);
     if (!context.call.waiting()) return;
+    if (const auto state = call ? std::nullopt : settled(context))
+        return answer_settled(context, state->connect);
     if (!call) return fail_descriptor_unavailable(context, Operation::connect, call.error().value(), {1, 2});
     if (call->socket.kind.internet()) return connect_internet(context, *call);
     // The only other family that can exist is NETLINK_ROUTE: its peer is the kernel.

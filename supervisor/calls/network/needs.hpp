@@ -27,6 +27,7 @@ struct NetworkNeeds {
     BoundNames bound_names{};
     OwnServers* own_servers = nullptr;   // null: no rule is about servers of the run's own
     OwnSockets* own_sockets = nullptr;   // null: every socket that the rules allow is connected to
+    bool udp = false;                    // the filter lets UDP sockets be
     names::Service* look_ups = nullptr;  // null: no look-up is decided
     front::TlsFront* front = nullptr;    // null: the names of TLS servers are not checked
     Refusals* refusals = nullptr;        // null: refusals are not put on record

@@ -1,6 +1,5 @@
 #include "supervisor/calls/network/own_servers.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -13,16 +12,11 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cstdlib>
-#include <string>
-#include <string_view>
 
 #include "base/clock.hpp"
-#include "base/directory.hpp"
 #include "base/process/processes.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/decide/parties.hpp"
-#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -148,26 +142,6 @@ bool may_use(rules::Party of, rules::Party by) {
     return of == rules::Party::tools || by == rules::Party::agent || !check_enabled("server-party");
 }
 
-/// A socket of the process that `wanted(holder)` accepts. `inodes`: those of the sockets to look at.
-template <class Wanted>
-OwnServers::Holder find_in(pid_t process, const std::vector<std::uint64_t>& inodes, const Wanted& wanted) {
-    constexpr std::string_view prefix = "socket:[";
-    const kernel::ProcPath path(process, "fd");
-    const kernel::ReadingCaller reading;
-    const Directory entries(::opendir(path.text));
-    if (!entries) return {};
-    while (const dirent* const entry = ::readdir(entries.get())) {
-        std::array<char, 64> target{};
-        const ssize_t length =
-            ::readlinkat(::dirfd(entries.get()), entry->d_name, target.data(), target.size() - 1);
-        if (length < 0 || !std::string_view(target.data()).starts_with(prefix)) continue;
-        const std::uint64_t inode = std::strtoull(target.data() + prefix.size(), nullptr, 10);
-        const OwnServers::Holder holder{process, std::atoi(entry->d_name), {}};
-        if (std::ranges::find(inodes, inode) != inodes.end() && wanted(holder)) return holder;
-    }
-    return {};
-}
-
 }  // namespace
 
 bool by_run_server(const rules::Verdict& verdict) {
@@ -200,7 +174,7 @@ int OwnServers::bind(const PinnedSocket& socket, const SocketAddress& address, H
     const int fd = socket.fd.get();
     const std::unique_lock lock(changes);
     if (own && !keep_to_itself(fd)) return errno;
-    if (::bind(fd, address.get(), address.length) != 0) return errno;
+    if (const int error = bind_socket(socket, address)) return error;
     const std::uint16_t port = note(fd, holder);
     const auto asked = endpoint_of(address, socket.kind, Role::local);
     if (!asked || asked->port != 0 || !is_loopback(asked->address)) return 0;
@@ -273,10 +247,12 @@ UniqueFd OwnServers::take(const rules::Endpoint& endpoint, rules::Party party) {
     std::vector<std::uint64_t> inodes;
     for (const Server& server : servers) inodes.push_back(server.inode);
     for (const pid_t process : descendants(guardian_)) {
-        if (find_in(process, inodes, wanted).number < 0) continue;
-        note(endpoint.port, from);
-        break;
+        if (taken) break;
+        kernel::each_socket(process, [&](int number, ino_t inode) {
+            return std::ranges::find(inodes, inode) != inodes.end() && wanted({process, number, {}});
+        });
     }
+    if (taken) note(endpoint.port, from);
     return taken;
 }
 

@@ -121,11 +121,22 @@ int refused_send(const PinnedSocket& socket, const SocketAddress& address, std::
     return without_port;
 }
 
+int bind_socket(const PinnedSocket& socket, const SocketAddress& address) {
+    const auto bind = [&] {
+        return ::bind(socket.fd.get(), address.get(), address.length) == 0 ? 0 : errno;
+    };
+    const int error = bind();
+    // The run may have closed the socket that is there, and only a copy is left.
+    kernel::KeptSockets* const kept = kernel::KeptSockets::in_use();
+    return error == EADDRINUSE && kept != nullptr && kept->sweep() != 0 ? bind() : error;
+}
+
 void finish(NetworkCall& context, PinnedSocket& socket, std::uint64_t sequence, std::int64_t result,
             int error) {
     const bool interrupted =
         error == EINTR && context.blocking.interruption() != Blocking::Interruption::none;
     const bool again = interrupted && !has_time_limit(socket.fd.get());
+    if (kernel::KeptSockets* const kept = kernel::KeptSockets::in_use()) kept->settle(socket.fd.get(), error);
     socket.fd.reset();
     // EINPROGRESS is a connect that goes on as it should, not one that failed.
     if (error != 0 && error != EINPROGRESS && !interrupted) note_failed_act(context, sequence, error);
@@ -137,6 +148,16 @@ void finish(NetworkCall& context, PinnedSocket& socket, std::uint64_t sequence, 
         if (!interrupted) return;
     }
     if (!reached) note_lost_answer(context, sequence);
+}
+
+std::optional<kernel::KeptSockets::Settled> settled(NetworkCall& context) {
+    kernel::KeptSockets* const kept = kernel::KeptSockets::in_use();
+    return kept == nullptr ? std::nullopt : kept->settled(context.thread(), context.integer(0));
+}
+
+void answer_settled(NetworkCall& context, int error) {
+    if (error != 0) return context.fail(error);
+    context.call.succeed(0);
 }
 
 }  // namespace callgate::calls

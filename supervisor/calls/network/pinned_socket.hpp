@@ -1,7 +1,7 @@
 // A socket copied from the caller, the peer of a call, and the errors that the kernel would give first.
 //
 // An attacker controls the descriptor's number: the very socket is copied with pidfd_getfd, so a sibling's
-// dup2 changes nothing. For a pathname socket it also controls the names on the way: the socket's inode is
+// dup2 changes nothing (where a profile refuses that, it is a copy that was kept: kernel/kept_sockets.hpp). For a pathname socket it also controls the names on the way: the socket's inode is
 // pinned. The copy is closed before the answer. A program that closes its socket and binds the port anew must
 // find the port free.
 #pragma once
@@ -11,6 +11,7 @@
 #include "supervisor/calls/network/needs.hpp"
 #include "supervisor/calls/socket_address.hpp"
 #include "supervisor/decide/decide.hpp"
+#include "supervisor/kernel/kept_sockets.hpp"
 
 namespace callgate::calls {
 
@@ -44,10 +45,18 @@ struct UnixPeer {
 [[nodiscard]] int refused_send(const PinnedSocket& socket, const SocketAddress& address, std::size_t size,
                                int flags);
 
+/// Binds. Returns 0 or an errno.
+[[nodiscard]] int bind_socket(const PinnedSocket& socket, const SocketAddress& address);
+
 /// Lets go of the socket and answers with the outcome of the act: `error` if it is not 0, else `result`. A
 /// wait that a signal ended is taken up again as the kernel would (signal(7)). A failed act is on record too.
 void finish(NetworkCall& context, PinnedSocket& socket, std::uint64_t sequence, std::int64_t result,
             int error);
+
+/// A stream whose copy is gone because it is connected or listens: what a further call on it gives. Its queue
+/// stays as long as it was.
+[[nodiscard]] std::optional<kernel::KeptSockets::Settled> settled(NetworkCall& context);
+void answer_settled(NetworkCall& context, int error);
 
 /// Lets go of the socket and answers a refusal.
 inline void refuse(NetworkCall& context, PinnedSocket& socket, int error) {

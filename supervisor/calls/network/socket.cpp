@@ -1,8 +1,11 @@
-// socket, for UDP where look-ups of names are decided, and socketpair, for unix datagrams where no rule opens
-// them.
+// socket, for UDP where look-ups of names are decided, and for all where a profile refuses pidfd_getfd; and
+// socketpair, for unix datagrams where no rule opens them.
 //
-// An attacker controls the scalars, which cannot change any more. The filter notifies only internet datagram
-// sockets. The program gets a socket of the room (names/room.hpp): it reaches the run's name server and
+// An attacker controls the scalars, which cannot change any more, and the filter has judged them. Where
+// descriptors cannot be copied from the run, callgate makes each socket and keeps a copy
+// (kernel/kept_sockets.hpp). Identity and capabilities of its maker are the caller's.
+//
+// Of UDP without a rule the program gets a socket of the room (names/room.hpp): it reaches the run's name server and
 // nothing else, so no send on it is judged. No path leads from here to a real UDP socket. Never continued.
 //
 // An end of a pair of datagram sockets could send to any other socket, by an address in memory. So the pair
@@ -18,6 +21,7 @@
 #include "supervisor/calls/network/needs.hpp"
 #include "supervisor/decide/parties.hpp"
 #include "supervisor/decide/refusals.hpp"
+#include "supervisor/kernel/kept_sockets.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 #include "supervisor/names/service.hpp"
 
@@ -35,13 +39,53 @@ names::Asker asker_of(NetworkCall& context) {
     return asker;
 }
 
+namespace {
+
+/// A run that holds too many sockets for callgate.
+void deny_more(NetworkCall& context) {
+    Subject subject;
+    subject.operations = rules::Operation::connect;
+    subject.object = rules::FileObject{};
+    deny_failure(context, subject, EMFILE,
+                 "overload: callgate keeps a copy of each socket that is not connected, as the container's "
+                 "seccomp profile refuses pidfd_getfd, and may open no more files");
+}
+
+/// Gives the caller a socket, of which `kept` keeps a copy (null: none is kept). An invalid one fails with
+/// errno.
+void hand_over(NetworkCall& context, UniqueFd socket, kernel::KeptSockets* kept) {
+    const bool close_on_exec = (context.integer(1) & SOCK_CLOEXEC) != 0;
+    if (!socket) return errno == EMFILE ? deny_more(context) : context.fail(errno);
+    if (kept == nullptr) {
+        int error = 0;
+        static_cast<void>(context.call.hand_over(std::move(socket), close_on_exec, error));
+        return;
+    }
+    const auto inode = kept->add(socket.get(), context.thread());
+    if (!inode) return deny_more(context);
+    const auto number = context.call.install(socket, close_on_exec);
+    socket.reset();
+    if (!number) {
+        kept->forget(*inode);
+        return context.fail(number.error().value());
+    }
+    kept->given(*inode);
+    context.call.succeed(*number);
+}
+
+}  // namespace
+
 void handle_socket(NetworkCall& context) {
     constexpr int kind_mask = 0xf, known_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
     const int family = context.integer(0), type = context.integer(1), protocol = context.integer(2);
     if ((type & ~(kind_mask | known_flags)) != 0) return context.fail(EINVAL);
+    kernel::KeptSockets* const kept = kernel::KeptSockets::in_use();
     const bool udp = (family == AF_INET || family == AF_INET6) && (type & kind_mask) == SOCK_DGRAM &&
                      (protocol == 0 || protocol == IPPROTO_UDP);
-    if (!udp || context.network.look_ups == nullptr) return context.fail(EPROTONOSUPPORT);
+    const bool from_room = udp && context.network.look_ups != nullptr && !context.network.udp;
+    if (!from_room && kept != nullptr)
+        return hand_over(context, UniqueFd(::socket(family, type | SOCK_CLOEXEC, protocol)), kept);
+    if (!from_room) return context.fail(EPROTONOSUPPORT);
     auto made = context.network.look_ups->udp_socket(family, type & ~SOCK_CLOEXEC, asker_of(context));
     if (!made) {
         const int error = made.error().value();
@@ -50,8 +94,7 @@ void handle_socket(NetworkCall& context) {
                                            {&enforce::refused::udp_look_ups, error});
         return context.fail(error);
     }
-    int error = 0;
-    static_cast<void>(context.call.hand_over(std::move(*made), (type & SOCK_CLOEXEC) != 0, error));
+    hand_over(context, std::move(*made), kept);
 }
 
 void handle_socketpair(NetworkCall& context) {
