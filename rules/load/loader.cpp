@@ -76,11 +76,7 @@ void Loading::take_settings(const RuleFile& file, bool user_rules) {
     if (file.fallback && !user_rules) fallback_ = std::max(fallback_.value_or(Action::allow), *file.fallback);
     result_.sni = result_.sni || file.sni;
     result_.limits = result_.limits.tighter(file.limits);
-    for (const std::string& name : file.environment.pass) {
-        auto& pass = result_.environment.pass;
-        if (std::find(pass.begin(), pass.end(), name) == pass.end()) pass.push_back(name);
-    }
-    for (const auto& [name, value] : file.environment.set) result_.environment.set[name] = value;
+    merge_environment(file.environment, result_.environment);
     if (result_.description.empty()) result_.description = file.parsed.description;
 }
 
@@ -254,8 +250,13 @@ void Loading::compile() {
     const auto by_party = [](const Rule& rule) {
         return rule.when.party || (rule.except && rule.except->party);
     };
-    if (std::ranges::any_of(rules_, by_party) && check_enabled("closed-to-tools"))
-        rules_.insert(rules_.begin(), closed_to_tools());
+    const bool parties = std::ranges::any_of(rules_, by_party);
+    if (parties && check_enabled("closed-to-tools")) rules_.insert(rules_.begin(), closed_to_tools());
+    if (!parties && !result_.environment.agent.empty())
+        error({}, "\"environment\": " + result_.environment.agent.front() +
+                      " is for the agent alone, but no rule has \"party\": without one nothing tells the "
+                      "agent from "
+                      "its tools");
     result_.rules = std::make_shared<const RuleSet>(std::move(rules_), fallback);
 }
 

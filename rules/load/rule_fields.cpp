@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 10> condition_keys{"path",     "host", "a
                                                           "protocol", "unix", "program", "party", "argv"};
 constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes",  "cpu",  "wall",
                                                      "idle",   "open_files", "disk", "file_size"};
-constexpr std::array<std::string_view, 2> environment_keys{"pass", "set"};
+constexpr std::array<std::string_view, 3> environment_keys{"pass", "agent", "set"};
 constexpr std::array<std::string_view, 4> agent_keys{"program", "launcher", "starts", "arguments"};
 constexpr std::array<std::string_view, 4> example_keys{"allow", "ask", "deny", "kill"};
 

@@ -35,13 +35,18 @@ std::vector<std::string_view> shipped_names() {
     return names;
 }
 
-void merge_environment(const Environment& from, Environment& into) {
-    for (const std::string& name : from.pass)
-        if (std::find(into.pass.begin(), into.pass.end(), name) == into.pass.end()) into.pass.push_back(name);
-    for (const auto& [name, value] : from.set) into.set[name] = value;
+void add_names(const std::vector<std::string>& from, std::vector<std::string>& into) {
+    for (const std::string& name : from)
+        if (std::find(into.begin(), into.end(), name) == into.end()) into.push_back(name);
 }
 
 }  // namespace
+
+void merge_environment(const Environment& from, Environment& into) {
+    add_names(from.pass, into.pass);
+    add_names(from.agent, into.agent);
+    for (const auto& [name, value] : from.set) into.set[name] = value;
+}
 
 bool RuleFile::rests_on(std::string_view other) const {
     std::vector<const RuleFile*> reached = extends;  // each once: files may extend each other's extended ones

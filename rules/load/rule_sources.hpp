@@ -28,6 +28,9 @@ struct RuleFile {
     Environment environment;
 };
 
+/// Adds names that are not there yet, and values: of one name the later one counts.
+void merge_environment(const Environment& from, Environment& into);
+
 class RuleFiles {
 public:
     RuleFiles(const LoadContext& context, PatternMaker& patterns, std::vector<Diagnostic>& diagnostics,

@@ -77,15 +77,14 @@ bool variable_name(std::string_view name) {
            std::all_of(name.begin(), name.end(), allowed);
 }
 
-void parse_pass(const ParseState& state, const JsonValue& value, Environment& into) {
+void parse_names(const ParseState& state, const JsonValue& value, std::vector<std::string>& into) {
     constexpr std::string_view what = "the name of a variable or a list of them";
     for_each_value(state, value, what, [&](const JsonValue& one) {
         const std::optional<std::string_view> text = want_text(state, one, what);
         if (!text) return;
         if (!variable_name(*text))
             return state.error(one, in_quotes(*text) + " is not the name of a variable");
-        if (std::find(into.pass.begin(), into.pass.end(), *text) == into.pass.end())
-            into.pass.emplace_back(*text);
+        if (std::find(into.begin(), into.end(), *text) == into.end()) into.emplace_back(*text);
     });
 }
 
@@ -121,10 +120,12 @@ void parse_limits(const ParseState& state, const JsonValue& value, Limits& into)
 }
 
 void parse_environment(const ParseState& state, const JsonValue& value, Environment& into) {
-    if (!want_object(state, value, "an object with \"pass\" and \"set\"")) return;
+    if (!want_object(state, value, "an object with \"pass\", \"agent\" and \"set\"")) return;
     for (const JsonMember& member : value.members()) {
         if (member.key == "pass")
-            parse_pass(state, member.value, into);
+            parse_names(state, member.value, into.pass);
+        else if (member.key == "agent")
+            parse_names(state, member.value, into.agent);
         else if (member.key == "set")
             parse_set(state, member.value, into);
         else

@@ -22,6 +22,7 @@ struct Limits {
 
 struct Environment {
     std::vector<std::string> pass;
+    std::vector<std::string> agent;  // for the agent alone: passed to it, and not to what it executes
     std::map<std::string, std::string> set;
 };
 

@@ -211,6 +211,14 @@ std::vector<std::string> proxies_with_password(std::span<const std::string> made
     return names;
 }
 
+std::vector<std::string> set_of(std::span<const std::string> names, std::span<const std::string> made) {
+    std::vector<std::string> found;
+    for (const std::string& name : names)
+        if (std::ranges::any_of(made, [&name](const std::string& one) { return name_of(one) == name; }))
+            found.push_back(name);
+    return found;
+}
+
 std::vector<std::string> not_set(const EnvironmentChoice& choice, std::span<const std::string> made) {
     std::vector<std::string> names;
     for (const std::string& option : choice.options) {

@@ -54,6 +54,10 @@ struct EnvironmentChoice {
 /// password is not.
 [[nodiscard]] bool passed_by_default(std::string_view name, std::string_view value);
 
+/// Returns those of `names` that `made`, the command's environment, has.
+[[nodiscard]] std::vector<std::string> set_of(std::span<const std::string> names,
+                                              std::span<const std::string> made);
+
 /// Names of --env without a value that `made`, the command's environment, does not have, in their order.
 [[nodiscard]] std::vector<std::string> not_set(const EnvironmentChoice& choice,
                                                std::span<const std::string> made);

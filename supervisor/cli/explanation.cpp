@@ -194,6 +194,8 @@ Answer answer_question(const Question& question, const CompiledRules& compiled) 
         other.party = other_of(question.party);
         answer.other_party = rules.evaluate(other);
     }
+    if (question.operations.contains(rules::Operation::execute))
+        answer.agents_own = compiled.loaded.environment.agent;
     close_datagrams(answer, question, rules);
     find_tier(answer, question, compiled.plan);
     find_look_up(answer, question, compiled);

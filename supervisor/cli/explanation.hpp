@@ -45,6 +45,7 @@ struct Loser {
 struct Answer {
     rules::Verdict verdict;
     std::optional<rules::Verdict> other_party;  // where the rules know parties: that of the other one
+    std::vector<std::string> agents_own;  // of an execution: variables that it does not get from the agent
     bool kernel = false;
     std::string tier;     // why it is decided there
     std::string look_up;  // what happens when the object's name is looked up; "" if it has none

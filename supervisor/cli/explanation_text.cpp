@@ -69,6 +69,8 @@ std::string as_text(const Question& question, const Answer& answer) {
                           std::string(rules::name(other.action)) + " by " +
                           (other.rule == nullptr ? "default" : describe(*other.rule)));
     }
+    if (!answer.agents_own.empty())
+        line("note", "what the agent executes does not get " + joined(answer.agents_own, ", "));
     for (const Loser& one : answer.lost) line("lost", describe(*one.rule) + " -- " + one.why);
     for (const rules::NearMiss& one : answer.near)
         line("near", describe(*one.rule) + " -- " + std::string(why(one.obstacle, question.arguments_known)));
@@ -98,6 +100,7 @@ std::string as_json(const Question& question, const Answer& answer) {
             add_rule(answer.other_party->rule);
             json.end_object();
         }
+        if (!answer.agents_own.empty()) json.member("agents_own", answer.agents_own);
         json.member("tier", answer.kernel ? "kernel" : "contested").member("why", answer.tier);
         json.text_or_null("look_up", answer.look_up);
         json.list("lost", answer.lost, [&](const Loser& one) {

@@ -83,6 +83,12 @@ std::string contests_text(const rules::Plan& plan) {
     return text;
 }
 
+std::string variables_text(const std::vector<std::string>& agents_own) {
+    if (agents_own.empty()) return "";
+    return "\nVariables that the agent has, and nothing that it executes:\n  " + joined(agents_own, ", ") +
+           "\n";
+}
+
 std::string calls_text(const rules::Plan& plan) {
     std::string text = "\nSystem calls that wait for callgate, and because of what:\n";
     for (const enforce::NotifiedCall& call : enforce::notified_calls(plan))
@@ -159,6 +165,7 @@ void write_plan(JsonWriter& json, const rules::Plan& plan, const CompiledRules& 
         .member("notify_only_execute", plan.notify_only_execute)
         .member("udp", plan.udp)
         .member("unix_datagram", plan.unix_datagram)
+        .member("agents_own", compiled.loaded.environment.agent)
         .end_object();
 }
 
@@ -172,7 +179,8 @@ int plan(const Arguments& arguments) {
     }
     print(grants_text(compiled.plan) + tiers_text(compiled.plan) + "  default    " +
           std::string(rules::name(compiled.loaded.rules->fallback())) + ", where no rule decides\n" +
-          contests_text(compiled.plan) + calls_text(compiled.plan));
+          contests_text(compiled.plan) + variables_text(compiled.loaded.environment.agent) +
+          calls_text(compiled.plan));
     return 0;
 }
 

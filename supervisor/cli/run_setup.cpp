@@ -484,10 +484,17 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
     if (!request.quiet)
         for (const std::string& one : not_set(choice, command.environment))
             say(arguments.origin("env") + " " + one + ": this variable is not set, and is left out");
-    command.not_passed = not_passed(choice, command.environment, command.held_back);
-    command.exposed = proxies_with_password(command.environment);
     command.executables = executable_candidates(command.words[0], command.environment);
     if (compiled.rules->needs_party()) find_agent(request, compiled, command);
+    if (command.agent) {  // its own variables are passed to it
+        const std::vector<std::string>& own = compiled.environment.agent;
+        choice.rules.pass.insert(choice.rules.pass.end(), own.begin(), own.end());
+        command.environment = make_environment(choice);
+        command.held_back = held_back(choice);
+        command.agents_own = set_of(own, command.environment);
+    }
+    command.not_passed = not_passed(choice, command.environment, command.held_back);
+    command.exposed = proxies_with_password(command.environment);
     return command;
 }
 
@@ -500,6 +507,9 @@ void say_environment(const Request& request, const Command& command) {
             "--env " +
             name + "=URL without them");
     if (!request.verbose && ::isatty(STDERR_FILENO) == 0) return;
+    if (!command.agents_own.empty())
+        say(joined(command.agents_own, ", ") + ": the agent has " +
+            (command.agents_own.size() == 1 ? "it" : "them") + ", and what it executes does not");
     const std::string line = withheld_line(command.held_back, command.not_passed, request.verbose);
     if (!line.empty()) say(line);
 }

@@ -10,10 +10,12 @@
 
 namespace callgate::calls {
 
-Parties::Parties(pid_t process, std::optional<audit::FileIdentity> program)
+Parties::Parties(pid_t process, std::optional<audit::FileIdentity> program,
+                 std::vector<std::string> variables)
     : process_(process),
       handle_(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U))),
       program_(program),
+      variables_(std::move(variables)),
       stage_(handle_ && program_ ? Stage::waiting : Stage::tools) {}
 
 Parties::Stage Parties::stage_of(pid_t thread) const {

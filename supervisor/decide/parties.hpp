@@ -17,6 +17,8 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/unique_fd.hpp"
 #include "rules/model/request.hpp"
@@ -36,8 +38,8 @@ public:
     };
 
     /// `process` waits to become the command. `program` is the file of the agent's own program; nothing: the
-    /// command is no agent.
-    Parties(pid_t process, std::optional<audit::FileIdentity> program);
+    /// command is no agent. `variables` are the agent's alone.
+    Parties(pid_t process, std::optional<audit::FileIdentity> program, std::vector<std::string> variables);
 
     /// The stage of the command's process if `thread` is one of it, else tools.
     [[nodiscard]] Stage stage_of(pid_t thread) const;
@@ -45,6 +47,9 @@ public:
     [[nodiscard]] bool is_own(const audit::FileIdentity& file) const;
     /// Whether `file` is what runs in the agent: its program, or the interpreter of that.
     [[nodiscard]] bool is_image(const audit::FileIdentity& file) const;
+
+    /// Names of the variables that the agent has, and nothing that it executes.
+    [[nodiscard]] const std::vector<std::string>& variables() const { return variables_; }
 
     /// The command's process goes on to `next`, and runs `image` now. Nothing leads back from tools.
     void go_on(Stage next, const audit::FileIdentity& image);
@@ -54,6 +59,7 @@ private:
     pid_t process_;
     UniqueFd handle_;  // pidfd
     std::optional<audit::FileIdentity> program_;
+    const std::vector<std::string> variables_;
     std::atomic<Stage> stage_;
     std::atomic<std::uint64_t> inode_{0}, device_{0};  // of the image; 0: none yet
 };

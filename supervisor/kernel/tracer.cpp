@@ -29,6 +29,21 @@ std::int64_t return_value(const user_regs_struct& registers) {
 #endif
 }
 
+std::uint64_t stack_of(const user_regs_struct& registers) {
+#if defined(__x86_64__)
+    return registers.rsp;
+#elif defined(__aarch64__)
+    return registers.sp;
+#endif
+}
+
+Result<user_regs_struct> registers_of(pid_t stopped) {
+    user_regs_struct registers{};
+    iovec area{&registers, sizeof registers};
+    if (::ptrace(PTRACE_GETREGSET, stopped, as_argument(NT_PRSTATUS), &area) != 0) return errno_code();
+    return registers;
+}
+
 }  // namespace
 
 Result<Tracer> Tracer::seize(pid_t thread) {
@@ -76,12 +91,17 @@ Tracer::Stop Tracer::wait() {
 }
 
 Result<int> Tracer::returned_error() const {
-    user_regs_struct registers{};
-    iovec area{&registers, sizeof registers};
-    if (::ptrace(PTRACE_GETREGSET, stopped_, as_argument(NT_PRSTATUS), &area) != 0) return errno_code();
+    const auto registers = registers_of(stopped_);
+    if (!registers) return registers.error();
     constexpr std::int64_t max_errors = 4095;
-    const std::int64_t value = return_value(registers);
+    const std::int64_t value = return_value(*registers);
     return value < 0 && value >= -max_errors ? static_cast<int>(-value) : 0;
+}
+
+Result<std::uint64_t> Tracer::stack_pointer() const {
+    const auto registers = registers_of(stopped_);
+    if (!registers) return registers.error();
+    return stack_of(*registers);
 }
 
 bool Tracer::held() const {

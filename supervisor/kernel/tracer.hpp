@@ -15,6 +15,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+
 #include "base/result.hpp"
 
 namespace callgate::kernel {
@@ -41,6 +43,9 @@ public:
     [[nodiscard]] pid_t process() const { return stopped_; }
     /// The call's result after `returned`: 0, or a positive errno (512 and above: it will be restarted).
     [[nodiscard]] Result<int> returned_error() const;
+
+    /// The new program's stack pointer after `executed`.
+    [[nodiscard]] Result<std::uint64_t> stack_pointer() const;
 
     /// Whether the process is still stopped: a SIGKILL can end it at any moment.
     [[nodiscard]] bool held() const;

@@ -48,9 +48,11 @@ struct RunFacts {
     bool audited = true;
     std::vector<std::string> held_back = {};   // names of variables that hold a credential
     std::vector<std::string> not_passed = {};  // names of the other variables that the command did not get
-    std::vector<std::string> exposed = {};     // names of its proxies whose URL holds a password
-    Planted planted = {};                      // looked for where the footer is shown
-    std::string home = {};                     // the user's
+    std::vector<std::string> agents_own =
+        {};                                 // names of those that the agent had, and nothing that it executed
+    std::vector<std::string> exposed = {};  // names of its proxies whose URL holds a password
+    Planted planted = {};                   // looked for where the footer is shown
+    std::string home = {};                  // the user's
 };
 
 class RunReport final : public calls::DecisionSink {

@@ -112,6 +112,7 @@ std::string report_json(const RunFacts& facts, const RunOutcome& outcome, const 
     report.begin_object("environment")
         .member("held_back", facts.held_back)
         .member("not_passed", facts.not_passed)
+        .member("agents_own", facts.agents_own)
         .member("exposed", facts.exposed)
         .end_object();
     add_audit(report, facts, records, head);

@@ -115,6 +115,8 @@ struct Command {
     std::vector<std::string> environment;  // final, "NAME=value"
     std::vector<std::string> held_back;    // names of variables that hold a credential and were not passed
     std::vector<std::string> not_passed;   // names of the other variables that were not passed
+    std::vector<std::string> agents_own =
+        {};                                // names of those that the agent has, and nothing that it executes
     std::vector<std::string> exposed;      // names of passed proxies whose URL holds a password
     std::vector<std::string> executables;  // absolute candidates in PATH order (agent::CommandSpec)
     rules::Limits limits;                  // the tighter of options and rules

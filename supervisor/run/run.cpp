@@ -182,6 +182,7 @@ RunFacts Run::Parts::facts(const Command& command) const {
     facts.limits = command.limits;
     facts.held_back = command.held_back;
     facts.not_passed = command.not_passed;
+    facts.agents_own = command.agents_own;
     facts.exposed = command.exposed;
     facts.audited = request_.audit.kind != AuditTarget::Kind::none;
     if (log_) facts.audit_file = log_->path();

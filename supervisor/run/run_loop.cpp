@@ -231,7 +231,8 @@ void RunLoop::prepare_answers(const Work& work) {
     if (!given_.compiled.terminal) approval_->start();
     listener_.open(given_.launched.take_listener());
     if (given_.compiled.rules->needs_party())
-        deciding_.parties = &parties_.emplace(given_.launched.agent, work.command.agent);
+        deciding_.parties =
+            &parties_.emplace(given_.launched.agent, work.command.agent, given_.compiled.environment.agent);
     if (given_.compiled.terminal) approval_->start();
 }
 

@@ -209,7 +209,7 @@ def test_a_job_gets_the_answer_on_record(project, release):
     for one in (answer, expected):
         validate(one, "docs/exec.schema.json", "answer")
         harness.check_report(one["report"])
-        for varying in ("not_passed", "exposed"):  # since 0.2.0
+        for varying in ("not_passed", "exposed", "agents_own"):  # since 0.2.0
             assert not one["report"]["environment"].pop(varying, []) or varying == "not_passed", one
     expected["report"] |= REPORT_ADDED[release.version]
     assert local(answer, project) == neutral(expected)

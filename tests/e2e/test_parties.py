@@ -120,6 +120,49 @@ def test_explain_and_plan_show_both_parties(world):
     assert "party agent" in plan.text and "callgate-parties" in plan.text, plan.describe()
 
 
+KEYS = """
+import os, subprocess, sys
+if len(sys.argv) > 1:
+    os.environ["LOADED_KEY"] = sys.argv[1]
+print("agent", os.environ.get("OWN_KEY"), flush=True)
+for line in (["/bin/sh", "-c", "echo tool $OWN_KEY$LOADED_KEY; echo other $OWN_KEYS; OWN_KEY=mine sh -c 'echo own $OWN_KEY'"], ["/usr/bin/env"]):
+    done = subprocess.run(line, capture_output=True, text=True)
+    print(done.stdout, done.stderr, flush=True)
+"""
+
+
+def test_a_variable_of_the_agent_alone_reaches_nothing_that_it_executes(world):
+    """It is passed without an option. What a tool sets itself stays, and so do variables that only begin alike."""
+    world.program.write_text(f"#!/usr/bin/python3\n{KEYS}")
+    held = {"OWN_KEY": "cg-key", "OWN_KEYS": "others", "MORE_KEY": "cg-more"}
+    rules = world.rules(environment={"agent": ["OWN_KEY", "LOADED_KEY"], "pass": "OWN_KEYS"})
+    bare = world.box.run([str(world.program), "cg-loaded"], supervised=False, env=held)
+    assert "tool cg-keycg-loaded" in bare.text and "OWN_KEY=cg-key" in bare.text, bare.describe()
+    result = world.box.run([str(world.program), "cg-loaded"], rules, env=held, options=["-v"])
+    lines = result.text.splitlines()
+    assert lines[:4] == ["agent cg-key", "tool", "other others", "own mine"], result.describe()
+    assert not re.search("cg-key|cg-loaded|^OWN_KEY=", result.text.partition("own mine")[2], re.M) and "OWN_KEYS=others" in lines, result.describe()
+    assert "OWN_KEY: the agent has it, and what it executes does not" in result.errors, result.describe()
+    environment = result.report["environment"]
+    assert environment["agents_own"] == ["OWN_KEY"] and environment["held_back"] == ["MORE_KEY"], environment
+    withheld = [(one["file"]["path"], one["callgate"]["reason"]) for one in result.decisions(verdict="allow") if "as only the agent has it" in (one["callgate"]["reason"] or "")]
+    assert {reason for _, reason in withheld} == {"not passed on, as only the agent has it: OWN_KEY, LOADED_KEY"} and len(withheld) == 2, withheld
+    other = world.box.run(["/usr/bin/env"], rules, env=held)
+    assert "OWN_KEY=" not in other.text and other.report["environment"]["agents_own"] == [], other.describe()
+
+
+def test_plan_and_explain_show_variables_of_the_agent_alone(world):
+    rules = str(world.box.rules_file(world.rules(environment={"agent": "OWN_KEY"})))
+    callgate = str(world.box.callgate)
+    plan = world.box.run([callgate, "plan", "-R", rules], supervised=False)
+    assert "Variables that the agent has, and nothing that it executes:\n  OWN_KEY\n" in plan.text, plan.describe()
+    assert json.loads(world.box.run([callgate, "plan", "--json", "-R", rules], supervised=False).text)["agents_own"] == ["OWN_KEY"]
+    said = world.box.run([callgate, "explain", "-R", rules, "execute", "/usr/bin/env"], supervised=False)
+    assert "what the agent executes does not get OWN_KEY" in said.text, said.describe()
+    alone = world.box.run([callgate, "check", str(world.box.rules_file(harness.rule_set(environment={"agent": "OWN_KEY"})))], supervised=False)
+    assert alone.code != 0 and 'OWN_KEY is for the agent alone, but no rule has "party"' in alone.text + alone.errors, alone.describe()
+
+
 def test_a_word_that_is_no_party_is_an_error(world):
     rules = str(world.box.rules_file(world.rules({"id": "x", "allow": "read", "path": "/x", "party": "tool"})))
     said = world.box.run([str(world.box.callgate), "check", rules], supervised=False)

@@ -86,15 +86,14 @@ bool is_agents(ExecCall& context, int number, int flags) {
            (access != O_RDONLY && agents_alone(context, Operation::modify, rules::FileObject{object->path}));
 }
 
-/// Whether the caller runs the agent's program: it is the agent, or its child that has not executed yet.
+}  // namespace
+
 bool runs_agent(ExecCall& context) {
     struct stat status {};
     const kernel::ReadingCaller reading;
     return ::stat(kernel::ProcPath(context.thread(), "exe").text, &status) == 0 &&
            context.needs.parties->is_image(identity_of(status));
 }
-
-}  // namespace
 
 Parties::Stage stage_after(ExecCall& context, std::span<const Object* const> files) {
     using Stage = Parties::Stage;
@@ -115,7 +114,7 @@ void leave(ExecCall& context) {
 }
 
 std::optional<std::string> agents_descriptor(ExecCall& context) {
-    if (!runs_agent(context) || !check_enabled("party-descriptors")) return std::nullopt;
+    if (!check_enabled("party-descriptors")) return std::nullopt;
     const kernel::ReadingCaller reading;
     const Directory entries(::opendir(kernel::ProcPath(context.thread(), "fd").text));
     if (!entries) return "the descriptors of the caller cannot be read";

@@ -8,6 +8,9 @@
 // A child of the agent is a tool from its fork on. It still holds the agent's descriptors that lack
 // close-on-exec. An execution with a descriptor on what only the agent may use is denied. The agent's own
 // code makes these descriptors, and no tool can reach the child before its execution.
+//
+// Such a child also has the agent's environment. The variables that are the agent's alone are taken from what
+// it executes, before the first instruction of that (watch.hpp).
 #pragma once
 
 #include <optional>
@@ -27,8 +30,12 @@ namespace callgate::calls {
 /// Makes the caller's process a tool, if it is the command's.
 void leave(ExecCall& context);
 
-/// Why the caller may not execute a tool: a descriptor that it would keep. Nothing: it keeps none, or runs no
-/// program of the agent.
+/// Whether the caller runs the agent's program: it is the agent, or a child that has executed nothing yet. A
+/// tool that has executed the same program counts, too.
+[[nodiscard]] bool runs_agent(ExecCall& context);
+
+/// Why the caller, which runs the agent's program, may not execute a tool: a descriptor that it would keep.
+/// Nothing: it keeps none.
 [[nodiscard]] std::optional<std::string> agents_descriptor(ExecCall& context);
 
 }  // namespace callgate::calls

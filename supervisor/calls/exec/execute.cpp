@@ -16,6 +16,7 @@
 
 #include <algorithm>
 
+#include "base/words.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/exec/becoming.hpp"
 #include "supervisor/calls/exec/needs.hpp"
@@ -25,6 +26,7 @@
 #include "supervisor/decide/ask.hpp"
 #include "supervisor/decide/decide.hpp"
 #include "supervisor/kernel/argument_list.hpp"
+#include "supervisor/kernel/start_stack.hpp"
 
 namespace callgate::calls {
 
@@ -66,6 +68,8 @@ private:
     struct Answered;
     [[nodiscard]] std::optional<rules::Verdict> answers();
     [[nodiscard]] bool record_answer(const Answered& part);
+    bool find_parties();
+    [[nodiscard]] bool watched() const;
     [[nodiscard]] bool leave_agent();
     void allowed(const rules::Verdict& verdict);
     void watch(const rules::Verdict& verdict);
@@ -79,6 +83,8 @@ private:
     std::vector<Step> steps_;
     bool readable_ = true;                         // the last step, by this identity
     Parties::Stage next_ = Parties::Stage::tools;  // of the command's process, if this succeeds
+    bool leaves_ = false;                          // the caller runs the agent's program, and would be a tool
+    std::vector<std::string> withheld_;            // then: what it gives of the agent's own variables
 };
 
 /// Answers if memory or directory of the caller cannot be read: its own error, or callgate may not look at
@@ -180,15 +186,34 @@ Subject Execution::recorded(const Step& step) const {
     return subject;
 }
 
+/// Returns false if it has answered.
+bool Execution::find_parties() {
+    std::vector<const Object*> files;
+    for (const Step& step : steps_) files.push_back(&step.object);
+    next_ = stage_after(context_, files);
+    leaves_ = next_ == Parties::Stage::tools && runs_agent(context_);
+    const std::vector<std::string>& own = context_.needs.parties->variables();
+    if (!leaves_ || own.empty()) return true;
+    const auto environment =
+        kernel::read_arguments(context_.thread(), context_.word(context_.entry.first.path + 2));
+    if (!context_.call.waiting()) return false;
+    if (!environment) return unreadable(environment.error().value()), false;
+    for (const std::string& one : *environment)
+        if (kernel::is_variable_of(one, own)) withheld_.push_back(one.substr(0, one.find('=')));
+    return true;
+}
+
+/// Whether what then runs is looked at before its first instruction.
+bool Execution::watched() const {
+    return !held_ || next_ != Parties::Stage::tools ||
+           (leaves_ && !context_.needs.parties->variables().empty());
+}
+
 void Execution::run() {
     if (!find_object() || !find_arguments()) return;
     find_interpreters();
-    if (context_.needs.parties != nullptr) {
-        std::vector<const Object*> files;
-        for (const Step& step : steps_) files.push_back(&step.object);
-        next_ = stage_after(context_, files);
-    }
-    if (held_ && next_ == Parties::Stage::tools && all_static()) {
+    if (context_.needs.parties != nullptr && !find_parties()) return;
+    if (held_ && !watched() && all_static()) {
         if (!leave_agent()) return;
         const bool on_record = records_every_call(context_);
         return let_continue(context_, on_record ? recorded_with_interpreters() : judged(steps_.front()));
@@ -283,7 +308,7 @@ bool Execution::record_answer(const Answered& part) {
 /// answered: what the agent holds open would stay open in a tool.
 bool Execution::leave_agent() {
     if (context_.needs.parties == nullptr || next_ != Parties::Stage::tools) return true;
-    if (const auto kept = agents_descriptor(context_)) {
+    if (const auto kept = leaves_ ? agents_descriptor(context_) : std::nullopt) {
         deny_failure(context_, recorded(steps_.front()), EACCES, *kept);
         return false;
     }
@@ -305,7 +330,7 @@ void Execution::allowed(const rules::Verdict& verdict) {
             "after the run began");
     }
     if (!leave_agent()) return;
-    if (!held_ || next_ != Parties::Stage::tools) return watch(verdict);
+    if (watched()) return watch(verdict);
     const Decision decision = decide_with(context_, recorded_with_interpreters(), verdict);
     if (!decision.allowed()) return context_.fail(decision.error);
     context_.call.let_continue();
@@ -320,6 +345,10 @@ void Execution::watch(const rules::Verdict& verdict) {
             "it may be executed but not read, so whether it is what then runs could not be judged");
     }
     ExpectedProgram expected{identity_of(last.object.status), {}, next_};
+    if (leaves_) expected.variables = context_.needs.parties->variables();
+    expected.withheld = withheld_.size();
+    const std::string note = "not passed on, as only the agent has it: " + joined(withheld_, ", ");
+    if (!withheld_.empty()) subject.note = note;
     if (steps_.size() > 1) {
         subject.second_object = rules::FileObject{last.object.path, last.object.unlinked};
         subject.second_operations = Operation::execute;

@@ -11,6 +11,7 @@
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/exec/binfmt.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
+#include "supervisor/kernel/start_stack.hpp"
 #include "supervisor/kernel/tracer.hpp"
 
 namespace callgate::calls {
@@ -27,6 +28,7 @@ public:
 private:
     void executed();
     [[nodiscard]] bool as_judged(const Result<Object>& program) const;
+    [[nodiscard]] bool variables_taken() const;
     void kill(const Object* program);
     void other_program(const Object& program);
     /// Lets go of a caller that was held for nothing.
@@ -87,10 +89,19 @@ bool Watch::as_judged(const Result<Object>& program) const {
     return !check_enabled("what-runs-by-arguments") || expected_.arguments.are_those_of(tracer_.process());
 }
 
+bool Watch::variables_taken() const {
+    if (expected_.variables.empty() || !check_enabled("party-variables")) return true;
+    const auto stack = tracer_.stack_pointer();
+    if (!stack) return false;
+    const auto taken = kernel::take_variables(tracer_.process(), *stack, expected_.variables);
+    return taken && *taken == expected_.withheld;
+}
+
 void Watch::executed() {
     const auto program = program_of(tracer_.process());
     if (!program) return kill(nullptr);
     if (as_judged(program)) {
+        if (!variables_taken()) return kill(nullptr);
         if (context_.needs.parties != nullptr && expected_.next != Parties::Stage::tools)
             context_.needs.parties->go_on(expected_.next, expected_.file);
         return tracer_.let_go();

@@ -6,12 +6,17 @@
 // /proc/PID/exe; the judged file is pinned, so no other file gets its number. The arguments are compared as
 // the new program has them, if they were judged. A difference is put on record, and that process is killed.
 //
+// There, too, the agent's own variables are taken from a tool. The first record names those that are given.
+// If there are others by then, the process is killed.
+//
 // Not held: what the compared file is then made to do. An interpreter opens the text of its script by name
 // again; that is judged as `read`. A process that may write into the new program's memory can change its
 // arguments after they were compared: `argv` identifies, it does not confine.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 
 #include "supervisor/calls/exec/needs.hpp"
 #include "supervisor/decide/decide.hpp"
@@ -26,6 +31,9 @@ struct ExpectedProgram {
     kernel::ExpectedArguments arguments;
     /// The stage of the command's process once it runs.
     Parties::Stage next = Parties::Stage::tools;
+    /// Variables that are taken from it, and how many of these it is given.
+    std::span<const std::string> variables{};
+    std::size_t withheld = 0;
 };
 
 /// Puts an allowing verdict on record, lets the kernel execute, and judges the new program. Answers the call

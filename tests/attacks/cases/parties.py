@@ -7,7 +7,7 @@ from pathlib import Path
 
 import harness
 from cases.case import Case
-from cases.worlds.parties import Agent, Connect, Make, Reach, Read
+from cases.worlds.parties import Agent, Connect, Make, Reach, Read, Variable
 
 PARAGRAPH = "Agent and tools"
 USR1 = str(int(signal.SIGUSR1))
@@ -38,6 +38,24 @@ def script(box: harness.Box, agent: Agent, file: Path) -> None:
     wrapper.chmod(0o755)
 
 
+def say(box: harness.Box, agent: Agent, name: str) -> list[str]:
+    return ["/bin/sh", "-c", f"echo ${name}"]
+
+
+def say_by_script(box: harness.Box, agent: Agent, name: str) -> list[str]:
+    made = box.file(box.tree / "script", f"#!/bin/sh\necho ${name}\n".encode())
+    made.chmod(0o755)
+    return [str(made)]
+
+
+# Looks through its whole stack: for the bytes, wherever the lists point.
+BY_STACK = """
+import ctypes, re, sys
+line = next(one for one in open("/proc/self/maps") if "[stack]" in one)
+start, end = (int(one, 16) for one in line.split()[0].split("-"))
+for found in re.findall(sys.argv[1].encode() + b"=([^\\0]*)", ctypes.string_at(start, end - start)): print(found.decode(), flush=True)
+"""
+VARIABLE_BY_HANDLE = "import os, sys; os.execve(os.open('/bin/sh', os.O_RDONLY), ['sh', '-c', 'echo $' + sys.argv[1]], dict(os.environ))"
 BY_HANDLE = "import os, sys; os.execve(os.open('/bin/cat', os.O_RDONLY), ['cat', sys.argv[1]], {})"
 
 CASES = [
@@ -57,6 +75,12 @@ CASES = [
     Case("party.hard_link", Read("child", shell("ln -f FILE TREE/hard && /bin/cat TREE/hard"), by_denial=True)),
     Case("party.kept", Read("kept", lambda box, agent, file: ["/bin/sh", "-c", "cat <&3"])),
     Case("party.working_directory", Read("child", lambda box, agent, file: ["/bin/cat", f"/proc/PID/root{file}"])),
+    *(Case(f"party.variable.{how}", Variable(how, say, ends=how in ("exec", "thread"))) for how in ("child", "vfork", "spawn", "twice", "exec", "thread")),
+    Case("party.variable.script", Variable("child", say_by_script)),
+    Case("party.variable.later", Variable("child", lambda box, agent, name: ["/bin/sh", "-c", f"sh -c 'exec sh -c \"echo \\${name}\"'"])),
+    Case("party.variable.own_again", Variable("child", lambda box, agent, name: [agent.program, str(agent.allowed), "child", *say(box, agent, name)])),
+    Case("party.variable.stack", Variable("child", lambda box, agent, name: ["/usr/bin/python3", "-c", BY_STACK, name])),
+    Case("party.variable.handle", Variable("child", lambda box, agent, name: ["/usr/bin/python3", "-c", VARIABLE_BY_HANDLE, name])),
     Case("party.connect", Connect()),
     *(Case(f"party.reach.{mode}", Reach(mode, closed=True)) for mode in ("ptrace", "vm_readv", "mem_read", "environ")),
     Case("party.reach.pidfd_getfd", Reach("pidfd_getfd", closed=True, twin_mode="environ")),

@@ -78,6 +78,37 @@ class Reach(Attack):
         return check({"the same on an own child does not work": result.code != 0}, "works", result.describe())
 
 
+@dataclasses.dataclass(frozen=True)
+class Variable(Attack):
+    """A tool that looks for the agent's key in the environment that it inherits. Twin: for a variable that is not the agent's alone."""
+
+    how: str
+    command: Callable[[harness.Box, Agent, str], list[str]]  # the tool's command for the name of a variable
+    ends: bool = False  # the agent itself executes, so it says nothing at the end
+
+    def play(self, scene: Scene, supervised: bool, name: str = "CG_KEY") -> tuple[Agent, harness.Result]:
+        agent = Agent(scene.box)
+        line = agent.line(self.how, *self.command(scene.box, agent, name))
+        variables = {"CG_KEY": SECRET.decode(), "CG_OPEN": ALLOWED.decode()}
+        if not supervised:
+            return agent, possible(scene.bare(line, env=variables))
+        options = [word for one, value in variables.items() for word in ("--env", f"{one}={value}")]
+        return agent, scene.supervised(line, {**agent.rules(), "environment": {"agent": "CG_KEY"}}, options)
+
+    def control(self, scene: Scene) -> Outcome:
+        _, result = self.play(scene, False)
+        return check({"the control did not find the key": SECRET not in result.out}, "reached", result.describe())
+
+    def held(self, scene: Scene) -> Outcome:
+        agent, result = self.play(scene, True)
+        return check({"the key was found": SECRET in result.out, "the agent did not begin": not began(agent, result),
+                      "the agent may not read its login": not self.ends and "login read" not in agent.said(result)}, f"exit {result.code}", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        _, result = self.play(scene, True, "CG_OPEN")
+        return check({"the other variable is not there": ALLOWED not in result.out}, "works", result.describe())
+
+
 def began(agent: Agent, result: harness.Result) -> bool:
     """Whether the agent itself has read its login."""
     return any(one["file"]["path"] == str(agent.login) for one in result.decisions(party="agent", verdict="allow") if "file" in one)

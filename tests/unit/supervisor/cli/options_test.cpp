@@ -388,7 +388,7 @@ TEST_CASE("the command gets an allow-list of variables, what the rules pass and 
                            "FROM_RULES=2", "PREFIX_A=3", "TMPDIR=/elsewhere",       "PWD=/old"};
     cli::EnvironmentChoice choice{
         .current = current,
-        .rules = {.pass = {"FROM_RULES", "PREFIX_*"}, .set = {{"CACHE", "${tmp}/c:${no}"}}},
+        .rules = {.pass = {"FROM_RULES", "PREFIX_*"}, .agent = {}, .set = {{"CACHE", "${tmp}/c:${no}"}}},
         .keep = false,
         .home = "",
         .options = {"NEW=a=b", "ABSENT"},

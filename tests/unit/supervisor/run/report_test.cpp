@@ -33,6 +33,7 @@ const RunFacts facts{.run = "k3f9",
                      .audited = true,
                      .held_back = {"GITHUB_TOKEN"},
                      .not_passed = {"EDITOR_2"},
+                     .agents_own = {"OPENAI_API_KEY"},
                      .exposed = {"HTTPS_PROXY"}};
 
 RunOutcome exited(int code) {
@@ -448,7 +449,7 @@ TEST_CASE("the report is one JSON object as documented") {
          "errno":"EACCES","count":1,"hint":""}],
       "quiet_denials":1,"refused":[],"usage":{"cpu_ms":430,"max_rss_kb":51200,"bytes_written":8192,"processes":3,"notifications":1210,
         "notifications_by_tier":{"continued":1000,"answered":210}},
-      "limits":{},"environment":{"held_back":["GITHUB_TOKEN"],"not_passed":["EDITOR_2"],"exposed":["HTTPS_PROXY"]},
+      "limits":{},"environment":{"held_back":["GITHUB_TOKEN"],"not_passed":["EDITOR_2"],"agents_own":["OPENAI_API_KEY"],"exposed":["HTTPS_PROXY"]},
       "audit":{"file":"/state/20261120T101112Z-k3f9.jsonl","records":52,"head":null},"error":null})");
     CHECK(json::parse(text) == expected);
 
