@@ -15,7 +15,7 @@ import harness
 
 COMMON = ("langchain", "pydantic_ai", "autogen")
 REQUIREMENTS = executors.TOP / "tests/python/requirements"
-EVERY = sorted((one.stem for one in REQUIREMENTS.glob("*.txt") if one.stem != "lint"), key=lambda name: (name not in COMMON, name))
+EVERY = sorted((one.stem for one in REQUIREMENTS.glob("*.txt") if one.stem not in ("lint", "examples")), key=lambda name: (name not in COMMON, name))
 # In a plain run the questions and the frameworks' own suites are for the ordinary user; root has agents and the rest.
 SUITES_AS_ROOT = 2 if harness.SOAK else 0
 CHOSEN = os.environ.get("CALLGATE_FRAMEWORKS", "")
