@@ -5,9 +5,9 @@
 # docs/examples run as pods, by the interface that kubelets use.
 #
 # Root only. Nothing of the machine's own engines is touched. Daemon, images and sockets are in a directory that is removed at the
-# end, and all runs in mount, process and cgroup namespaces that end with this script. Engines refuse a host with both versions of control
+# end, and all runs in namespaces that end with this script. Engines refuse a host with both versions of control
 # groups, so that namespace has a plain version 2. Without CAP_SYS_RESOURCE they cannot raise limits either: the runtime is then
-# called by a script that takes the limits out of what is asked for. No network: containers have loopback alone.
+# called by a script that takes the limits out of what is asked for. Containers have loopback alone.
 #
 # A container sees this system's /usr read-only, for the tool chains. It runs one pytest as its root, which tests as root and as an
 # ordinary user. A row of a table is printed for each that ended, and the exit status is 1 if one failed.
@@ -37,7 +37,8 @@ if [ -z "${CALLGATE_ENGINES:-}" ]; then
     chmod 0755 "$CALLGATE_ENGINES"
     trap 'userdel "$user"; rm -rf "$CALLGATE_ENGINES"' EXIT
     useradd --create-home --home-dir "$CALLGATE_ENGINES/home" --shell /bin/sh "$user"
-    unshare --mount --cgroup --pid --fork --kill-child --mount-proc --propagation private "$0" "$@" || exit 1
+    GOBIN=$CALLGATE_ENGINES go install sigs.k8s.io/cri-tools/cmd/crictl@v1.34.0 2>"$CALLGATE_ENGINES/said" || tail -1 "$CALLGATE_ENGINES/said" >&2
+    unshare --net --mount --cgroup --pid --fork --kill-child --mount-proc --propagation private "$0" "$@" || exit 1
     exit 0
 fi
 work=$CALLGATE_ENGINES engines=$CALLGATE_ENGINES_CHOSEN
@@ -46,6 +47,7 @@ if [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
     umount --lazy --recursive /sys/fs/cgroup
     mount -t cgroup2 cgroup2 /sys/fs/cgroup
 fi
+ip link set lo up
 mount -t tmpfs -o mode=755 tmpfs /run  # engines keep state there
 mkdir -p "$work"/{image/src/build,system/callgate/build/switched,runtimes,podman,docker,runtime-directory}
 chown $user "$work/runtime-directory"
@@ -129,10 +131,26 @@ job() {
     grep -qx 5050 <<<"$said" && grep -qx 'Connection refused' <<<"$said" && grep -q 'callgate: denied 1 call' <<<"$said" || { say "the job said: $said"; return 1; }
 }
 
+# servers: the example of job servers answers a job, asks for its token, and ends within its time after SIGTERM.
+servers() {
+    local url=http://127.0.0.1:8080 token said
+    restricted servers kubernetes-servers.yaml
+    token=$(cat "$place/volumes/token/token")
+    until curl -sf "$url/healthz" >/dev/null; do
+        "${cri[@]}" ps --quiet --pod "$pod" | grep -q . || { cat "$place/log" >&2; return 1; }
+        sleep 0.1
+    done
+    said=$(curl -s -o /dev/null -w '%{http_code} ' "$url/v1/jobs" -d '{"code":"print(1)"}'
+        curl -s "$url/v1/jobs" -H "Authorization: Bearer $token" -d '{"code":"print(6*7)\nopen(\"/token/token\")"}')
+    "${cri[@]}" stopp "$pod" >/dev/null
+    "${cri[@]}" rmp "$pod" >/dev/null
+    [[ $said == '401 {"output":"42\n",'*PermissionError* ]] || { say "the servers said: $said"; return 1; }
+}
+
 # kubernetes: the rows of containerd.
 kubernetes() {
     local begun=$SECONDS one
-    for one in job; do
+    for one in job servers; do
         if $one; then row containerd "kubernetes: $one" 0 1 $((SECONDS - begun)); else row containerd "kubernetes: $one" 1 0 $((SECONDS - begun)); fi
         begun=$SECONDS
     done
@@ -174,7 +192,7 @@ TEXT
             cri=("$work/crictl" --config "$work/crictl.yaml" --runtime-endpoint unix:///run/containerd.sock --image-endpoint unix:///run/containerd.sock)
             touch "$work/crictl.yaml" ;;
         docker)
-            engine=(docker --host "$socket")
+            engine=(docker --host "$socket") options+=(--sysctl net.ipv6.conf.all.disable_ipv6=0)
             dockerd --iptables=false --ip6tables=false --bridge=none --storage-driver=vfs --data-root "$work/docker/data" \
                 --exec-root "$work/docker/run" --host "$socket" --pidfile "$work/docker/pid" >"$work/docker/log" 2>&1 &
             daemon=$!
@@ -237,8 +255,7 @@ echo '| engine | test | result | cases | seconds |'
 echo '|---|---|---|---|---|'
 if examples >"$work/said" 2>&1; then row none 'examples by linters' 0 "$(ls docs/examples | wc -l) files" 0; else cat "$work/said" >&2; row none 'examples by linters' 1 'see above' 0; fi
 for name in $engines; do
-    if [ "$name" = containerd ] && ! GOBIN=$work go install sigs.k8s.io/cri-tools/cmd/crictl@v1.34.0 2>"$work/said"; then
-        tail -1 "$work/said" >&2
+    if [ "$name" = containerd ] && [ ! -x "$work/crictl" ]; then
         row containerd all 0 'NOT TESTED: crictl cannot be built' 0
         continue
     fi
