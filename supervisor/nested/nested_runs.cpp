@@ -208,6 +208,7 @@ private:
                 .terminal = outer.terminal,
                 .keep_capabilities = outer.keep_capabilities,
                 .replacement = outer.replacement,
+                .links = outer.links,
                 .login_file = outer.login_file};
     }
 

@@ -144,6 +144,7 @@ calls::FileNeeds RunLoop::file_needs() {
             .terminal = compiled.terminal ? compiled.terminal->number() : -1,
             .keep_capabilities = given_.request.keep_capabilities,
             .replacement = replacement(),
+            .links = compiled.snapshot.links ? &*compiled.snapshot.links : nullptr,
             .login_file = &login_file_};
 }
 

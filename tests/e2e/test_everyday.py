@@ -342,12 +342,14 @@ def test_what_no_quiet_rule_names_is_told(desk):
         assert "callgate:   " in wrong(desk, command, "on"), command
 
 
-@pytest.mark.parametrize("file", [".profile", ".bash_profile"])
-def test_a_login_shell_finds_what_the_run_finds(box, file):
-    """/etc/profile sets PATH anew, and the user's file, which puts a version manager back, may hold credentials."""
+@pytest.mark.parametrize("file, link", [(".profile", ""), (".bash_profile", "dotfiles/bash_profile")])
+def test_a_login_shell_finds_what_the_run_finds(box, file, link):
+    """/etc/profile sets PATH anew, and the user's file, which puts a version manager back, may hold credentials. It may be a link."""
     manager = box.directory(box.directory(box.home / ".nvm") / "it's bin")
     node = box.file(manager / "node", b"#!/bin/sh\n", 0o755)
-    box.file(box.home / file, f'PATH="{manager}:$PATH"; TOKEN=cg-token'.encode())
+    box.file(box.home / (link or file), f'PATH="{manager}:$PATH"; TOKEN=cg-token'.encode())
+    if link:
+        (box.home / file).symlink_to(link)
     environment = {"HOME": str(box.home), "PATH": f"{manager}:/usr/bin:/bin"}
     line = ["/bin/bash", "-lc", "command -v node; echo $TOKEN"]
     assert box.run(line, supervised=False, cwd=box.tree, env=environment).text == f"{node}\ncg-token\n", "the control"
@@ -355,7 +357,10 @@ def test_a_login_shell_finds_what_the_run_finds(box, file):
     result = box.run(line, None, options=["--no-user-rules"], env=environment)
     assert result.text == f"{node}\n\n" and "callgate:   " not in result.errors, result.describe()
     assert [one["rule"]["name"] for one in result.decisions(mechanism="filtered")] == ["agent.login-files"], result.describe()
-    closed = box.run(["/bin/sh", "-c", f"cat ~/{file}; echo x >> ~/{file}"], None, options=["--no-user-rules", "--ask", "never"], env=environment)
+    box.file(box.home / "dotfiles" / "npmrc", b"registry=https://packages.example.org\n_authToken=cg-token\n")
+    (box.home / ".npmrc").symlink_to("dotfiles/npmrc")
+    closed = box.run(["/bin/sh", "-c", f"cat ~/{file}; echo x >> ~/{file}; cat ~/.npmrc"], None, options=["--no-user-rules", "--ask", "never"], env=environment)
+    assert closed.text.endswith("registry = https://packages.example.org\n"), closed.describe()
     assert "cg-token" not in closed.text and "x" not in (box.home / file).read_text().splitlines(), closed.describe()
 
 

@@ -136,6 +136,36 @@ def test_a_rule_set_without_the_rules_of_base_gets_nothing_that_they_hold(box):
     assert run.out == b"x", run.describe()
 
 
+AGENT = """#!/usr/bin/python3
+import os, subprocess
+home = os.path.expanduser("~")
+open(home + "/.claude/state", "a").write(open(home + "/notes.txt").read())
+subprocess.run(["/bin/sh", "-c", 'cat ~/table.csv; for i in 1 2 3 4; do echo $i > ~/reports/$i || exit 1; done; cat ~/.claude/login'])
+"""
+
+
+def test_what_an_agent_and_its_tools_need_is_learnt_for_each(box):
+    """A rule for the agent gives its tools nothing. The login stays closed to them, and the next run has nothing to add."""
+    for name in ("reports", ".claude"):
+        box.directory(box.home / name)
+    for name in ("notes.txt", "table.csv", ".claude/login"):
+        box.file(box.home / name, name.encode())
+    program = box.file(box.home / ".local/share/claude/versions/2.1.331", AGENT.encode(), 0o755)
+    file = box.root / "learnt.json"
+    words = ["--into", str(file), "--", str(program)]
+    done = learn(box, "-y", "-p", "claude", *words)
+    assert done.code == 0 and "table.csv" in done.text, done.describe()
+    text = file.read_text()
+    found = {(one["path"] if isinstance(one["path"], str) else one["path"][0], one["party"]): one["allow"] for one in rules_of(text)}
+    assert {one: "read" if found[one] in ("read", ["read"]) else "more" for one in found} == {
+        ("~/notes.txt", "agent"): "read", ("~/table.csv", "tools"): "read", ("~/reports/**", "tools"): "more"}, text
+    assert ".claude/login" in text.partition("\n//")[2], text
+    held = box.run([str(program)], options=["-R", str(file), "--no-user-rules"])
+    assert held.out == b"table.csv" and [one["object"] for one in held.report["denials"]] == [str(box.home / ".claude/login")], held.describe()
+    again = learn(box, *words)
+    assert again.code == 0 and file.read_text() == text, again.describe()
+
+
 def test_a_person_is_asked_and_an_interrupt_leaves_the_old_file(box):
     box.directory(box.home / "out")
     place = box.home / ".config/callgate/profiles/tree.json"

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <shared_mutex>
 #include <string>
@@ -40,6 +41,7 @@ struct FileNeeds {
     CapabilitySet keep_capabilities = 0;
     /// The text of an object that the run gets in a form of its own, in place of the object; may be empty.
     std::function<std::optional<std::string>(const struct stat& object)> replacement{};
+    const std::map<std::string, std::string>* links = nullptr;  // names in the rules, and where they lead
     const std::string* login_file = nullptr;  // that a login shell gets in place of the user's; null: empty
 };
 
