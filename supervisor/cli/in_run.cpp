@@ -9,6 +9,7 @@
 #include "base/read_whole.hpp"
 #include "base/unique_fd.hpp"
 #include "supervisor/cli/failure.hpp"
+#include "supervisor/nested/outer_run.hpp"
 
 namespace callgate::cli {
 
@@ -18,7 +19,11 @@ bool says_it_is_in_run() {
 }
 
 void require_run(const std::string& what) {
-    if (!says_it_is_in_run()) throw Failure(what + " is for programs within a run: callgate run -- COMMAND");
+    if (says_it_is_in_run()) return;
+    const Expected<nested::OuterRun> run = nested::OuterRun::find();
+    if (!run) throw Failure(what + " is for programs within a run: callgate run -- COMMAND");
+    ::setenv("CALLGATE", "1", 0);
+    ::setenv("CALLGATE_DENIALS", run->denials().c_str(), 0);
 }
 
 std::string list_of_denials(std::size_t max) {

@@ -9,7 +9,9 @@ namespace callgate::cli {
 /// Whether the environment says that a run is around this process. The variable may be left over from one.
 [[nodiscard]] bool says_it_is_in_run();
 
-/// Throws Failure if it does not say so: "WHAT is for programs within a run: ...".
+/// Throws Failure if there is no run: "WHAT is for programs within a run: ...". Agents start MCP servers
+/// without most variables. So where the environment does not say it, the run is asked, and the variables are
+/// set.
 void require_run(const std::string& what);
 
 /// The list of denials of the run around (docs/cli.md), its last `max` bytes from the beginning of a line; ""

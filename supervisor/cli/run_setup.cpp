@@ -261,8 +261,8 @@ std::string profile_of_agent(const std::string& command) {
 
 /// The run around notes the denials of both in its own list.
 std::string list_of_denials(const Request& request) {
-    const char* const outer = request.outer != nullptr ? std::getenv("CALLGATE_DENIALS") : nullptr;
-    return outer != nullptr ? outer : request.denials;
+    const std::string outer = request.outer != nullptr ? request.outer->denials() : "";
+    return outer.empty() ? request.denials : outer;
 }
 
 /// An agent is run under its own profile: by the file that runs, never by its name alone. With --quiet it is

@@ -117,13 +117,15 @@ private:
     std::size_t looked_ = 0;  // no newline stands before
 };
 
-Channel::Channel(const std::string& run) : loop_(std::make_shared<asio::io_context>(1)) {
-    on("hello", [run](Peer& peer, const json&, const Answer& answer) {
+Channel::Channel(const std::string& run, const std::string& denials)
+    : loop_(std::make_shared<asio::io_context>(1)) {
+    on("hello", [run, denials](Peer& peer, const json&, const Answer& answer) {
         answer(json_text([&](JsonWriter& line) {
             line.begin_object()
                 .member("callgate", protocol_version)
                 .member("ok", true)
                 .member("run", run)
+                .member("denials", denials)
                 .text_or_null("nested", peer.needs->nested)
                 .end_object();
         }));

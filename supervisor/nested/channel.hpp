@@ -51,7 +51,7 @@ public:
     using Handler = std::function<void(Peer& peer, const nlohmann::json& request, Answer answer)>;
 
     /// `run` is the run's name.
-    explicit Channel(const std::string& run);
+    Channel(const std::string& run, const std::string& denials);
     Channel(const Channel&) = delete;
     Channel& operator=(const Channel&) = delete;
     ~Channel() override;

@@ -47,6 +47,7 @@ Expected<OuterRun> OuterRun::find() {
     const Expected<json> hello = found.ask({{"do", "hello"}});
     if (!hello) return hello.error();
     found.run_ = json_read::text(json_read::member(*hello, "run"));
+    found.denials_ = json_read::text(json_read::member(*hello, "denials"));
     return found;
 }
 

@@ -24,6 +24,8 @@ public:
 
     /// Its name.
     [[nodiscard]] const std::string& run() const { return run_; }
+    /// The file that lists its denials; "" if an older callgate answers.
+    [[nodiscard]] const std::string& denials() const { return denials_; }
     /// Readable when the run around hangs up.
     [[nodiscard]] int descriptor() const { return socket_.get(); }
 
@@ -46,7 +48,7 @@ public:
 private:
     explicit OuterRun(UniqueFd socket) : socket_(std::move(socket)) {}
     UniqueFd socket_;
-    std::string run_;
+    std::string run_, denials_;
 };
 
 }  // namespace callgate::nested

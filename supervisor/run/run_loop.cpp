@@ -51,7 +51,7 @@ RunLoop::RunLoop(Needs needs)
       deciding_(decide_needs()),
       files_(file_needs()),
       exec_(given_.compiled.plan, grants_, deciding_),
-      channel_(given_.request.run),
+      channel_(given_.request.run, given_.request.denials),
       processes_{given_.launched.guardian.pid, opaque_},
       needs_{.decide = deciding_,
              .families = {files_, exec_, network_, ipc_objects_, processes_},

@@ -6,6 +6,7 @@ reach for its login, the person's keys, and its own process.
 """
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import http.server
 import io
@@ -23,6 +24,7 @@ from typing import Any, Callable
 import pytest
 
 import harness
+from approvers import Executor
 from models import Model, Step
 
 LOGIN = "cg-login"
@@ -160,6 +162,7 @@ class Agent:
     reads_login: bool = True  # by its own read tool, as docs/agents.md says
     does_without: str = "-"  # the objects that are denied to its tools while it works
     one_party: bool = False  # what it starts gets what it gets
+    asks: Callable[[Path, str], list[str]] | None = None  # adds callgate's MCP server in a home; returns words for the command
     parent: str = "$PPID"  # the agent's process, for a command of its shell
     file: str = ""  # beneath its directory, where it is not the npm package's command of that name
 
@@ -258,14 +261,35 @@ alias = "own"
     box.file(box.home / ".vibe" / ".env", f"OWN_KEY={LOGIN}\n".encode(), 0o600)
 
 
+def claude_asks(_home: Path, callgate: str) -> list[str]:
+    return ["--mcp-config", json.dumps({"mcpServers": {"callgate": {"command": callgate, "args": ["mcp"]}}})]
+
+
+def codex_asks(_home: Path, callgate: str) -> list[str]:
+    return ["-c", f'mcp_servers.callgate={{command="{callgate}",args=["mcp"]}}']
+
+
+def continue_asks(home: Path, callgate: str) -> list[str]:
+    with open(home / ".continue" / "config.yaml", "a") as file:
+        file.write(f"mcpServers: [{{name: callgate, command: {callgate}, args: [mcp]}}]\n")
+    return []
+
+
+def asks_by(place: str) -> Callable[[Path, str], list[str]]:
+    def asks(home: Path, callgate: str) -> list[str]:
+        (home / place).write_text(json.dumps({"mcpServers": {"callgate": {"type": "stdio", "command": callgate, "args": ["mcp"]}}}))
+        return []
+    return asks
+
+
 AGENTS = [one for one in (
     Agent("claude", ("-p", "fix it", "--dangerously-skip-permissions"), ".claude/.credentials.json", log_claude_in,
-          {"IS_SANDBOX": "1", "ANTHROPIC_BASE_URL": "URL", "CLAUDE_CODE_OAUTH_TOKEN": LOGIN}),
+          {"IS_SANDBOX": "1", "ANTHROPIC_BASE_URL": "URL", "CLAUDE_CODE_OAUTH_TOKEN": LOGIN}, asks=claude_asks),
     Agent("gemini", ("-p", "fix it", "--yolo"), ".gemini/.env", log_gemini_in,
           {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GOOGLE_GEMINI_BASE_URL": "URL"}, reads_login=False),
     # Its read tool is its shell.
     Agent("codex", ("exec", "--skip-git-repo-check", "fix it"), ".codex/auth.json", log_codex_in, {"CODEX_API_KEY": LOGIN},
-          reads_login=False),
+          reads_login=False, asks=codex_asks),
     Agent("qwen", ("-p", "fix it", "--yolo"), ".qwen/settings.json", log_qwen_in),
     # Its repository of states works without git's settings.
     Agent("opencode", ("run", "-m", "own/m", "fix it"), ".local/share/opencode/auth.json", log_opencode_in,
@@ -276,12 +300,14 @@ AGENTS = [one for one in (
            "COPILOT_MODEL": "gpt-4o", "COPILOT_OFFLINE": "true"}, does_without=r".*/\.cache(/copilot)?"),
     Agent("pi", ("--provider", "own", "--model", "m", "-p", "fix it"), ".pi/agent/auth.json", log_pi_in),
     # Its read tool refuses that file.
-    Agent("continue", ("-p", "--auto", "fix it"), ".continue/config.yaml", log_continue_in, reads_login=False, file="node_modules/.bin/cn"),
+    Agent("continue", ("-p", "--auto", "fix it"), ".continue/config.yaml", log_continue_in, reads_login=False,
+          asks=continue_asks, file="node_modules/.bin/cn"),
     # Between it and the command is a shell that watches whether it lives.
     Agent("droid", ("exec", "--auto", "high", "-m", "custom:m", "fix it"), ".factory/settings.json", log_droid_in,
-          {"FACTORY_API_KEY": f"fk-{LOGIN}"},
+          {"FACTORY_API_KEY": f"fk-{LOGIN}"}, asks=asks_by(".factory/mcp.json"),
           parent="$(ps -o ppid= -p $PPID | tr -d ' ')"),
-    Agent("cline", ("fix it", "--json"), ".cline/data/settings/providers.json", log_cline_in),
+    Agent("cline", ("fix it", "--json"), ".cline/data/settings/providers.json", log_cline_in,
+          asks=asks_by(".cline/data/settings/cline_mcp_settings.json")),
     # It reads by its shell.
     Agent("mini", ("-t", "fix it", "-y", "--exit-immediately"), ".config/mini-swe-agent/.env", log_mini_in, reads_login=False,
           file="uv/tools/mini-swe-agent/bin/mini"),
@@ -341,7 +367,8 @@ class Session:
     """This is one session of a real agent in a project of the box. `lasting`: in a home that lasts, where it is logged in,
     and then one more with the same script."""
 
-    def __init__(self, box: harness.Box, agent: Agent, script: list[Step], *options: str, lasting: bool = False, registry: int = 0) -> None:
+    def __init__(self, box: harness.Box, agent: Agent, script: list[Step], *options: str, lasting: bool = False, registry: int = 0,
+                 person: Executor | None = None) -> None:
         self.box, self.agent = box, agent
         logged_in: Any = box
         if lasting:
@@ -369,9 +396,15 @@ class Session:
             if registry:
                 rules["rules"].append({"id": "registry", "allow": "connect", "address": "127.0.0.1", "port": registry})
             passed = [word for name in agent.variables for word in ("--env", name)]
+            words: list[str] = []
+            if person is not None:
+                words = agent.asks(self.home, str(box.callgate))
+                rules["rules"].append({"id": "callgate", "allow": ["read", "execute"], "path": str(box.callgate)})
+                options = (*options, "--ask", f"fd:{person.descriptor()}")
             earlier: list[str] = []
             for _ in range(2 if lasting else 1):
-                self.result = box.run([str(agent.program), *agent.command], None, env=self.env,
+                self.result = box.run([str(agent.program), *agent.command, *words], None, env=self.env,
+                                      pass_fds=(person.descriptor(),) if person else (),
                                       options=["-p", agent.name, "--no-user-rules", "--rules-json", json.dumps(rules), *passed, *options])
                 assert self.result.code == 0 or not lasting, self.result.describe()
                 earlier, model.results = earlier + model.results, []
@@ -450,6 +483,31 @@ if AGENTS:
         assert session.model.keys == {LOGIN} and LOGIN in (session.home / agent.login).read_text(), session.describe()
         left = {one.name for one in box.home.iterdir()}
         assert left <= {".gitconfig", ".ssh", ".local", "tree"} and not (box.home / agent.login).exists(), left
+
+    @pytest.mark.parametrize("agent", [one for one in AGENTS if one.asks], ids=lambda one: one.name)
+    def test_the_model_asks_for_access_and_goes_on(box, agent):
+        """It does so by the agent's own MCP client. The person reads its reason, and allows the file."""
+        data = box.file(box.home / "data.csv", b"cg-data")
+        asked = {"operation": "read", "object": str(data), "reason": "the tests need it"}
+        person = Executor()
+        seen: list[dict[str, Any]] = []
+
+        def answer() -> None:
+            with contextlib.suppress(AssertionError):
+                while True:
+                    seen.append(person.next("ask"))
+                    person.decide(seen[-1], "allow", "object")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        session = Session(box, agent, [("mcp", "request_access", json.dumps(asked)), ("shell", f"cat {data}")], person=person)
+        person.theirs.close()
+        thread.join(harness.DEADLINE)
+        person.close()
+        results = session.model.results
+        assert session.result.code == 0 and len(results) == 2, session.describe()
+        assert f"granted: read {data}" in results[0] and "cg-data" in results[1], session.describe()
+        assert [one["process"]["argv"][1:4] for one in seen] == [["request", "--reason", asked["reason"]]], seen
 
     def test_every_installed_agent_is_known_by_its_file(box):
         for agent in AGENTS:

@@ -121,6 +121,16 @@ def test_access_is_asked_for_from_a_shell(box):
     assert "request connect 192.0.2.1:53/udp: expected HOST:PORT" in result.errors, result.describe()
 
 
+def test_a_client_that_passes_no_variables_is_served(box):
+    """Clients start servers with a few variables of their own."""
+    closed = box.file(box.home / "closed", b"x")
+    lines = "".join(json.dumps(one) + "\n" for one in (call(1, "request_access", operation="read", object=str(closed), reason="x"), call(2, "denials")))
+    rule = {"id": "closed", "deny": "read", "path": str(closed)}
+    result = box.run(["/usr/bin/env", "-i", str(box.callgate), "mcp"], rules(box, rule), stdin=lines.encode())
+    answers = [told(json.loads(line)) for line in result.text.splitlines()]
+    assert answers[0][1] and answers[0][0].startswith(f"refused: read {closed}: ") and f'denied: read "{closed}"' in answers[1][0], result.describe()
+
+
 @pytest.mark.parametrize("verb", [["mcp"], ["request", "read", "/etc/hosts"]])
 def test_outside_a_run_there_is_nobody_to_ask(box, verb):
     result = box.run([str(box.callgate), *verb], supervised=False, stdin=b"")

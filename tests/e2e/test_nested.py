@@ -415,7 +415,7 @@ try:
 except BlockingIOError: full = 1
 print("full", full)
 """)
-    assert said.splitlines() == ["['callgate', 'nested', 'ok', 'run']", "the line is too long", "full 1"], said
+    assert said.splitlines() == ["['callgate', 'denials', 'nested', 'ok', 'run']", "the line is too long", "full 1"], said
 
 
 def test_a_token_opens_once_and_for_nobody_else(world):

@@ -16,12 +16,17 @@ bool names(const Grant& grant, const std::string& name) {
     return rules::HostPattern{grant.subject.object.name, grant.scope == Scope::tree}.matches(name);
 }
 
+/// What tools were granted, the agent may do too: it could start a tool for it. Never the reverse.
+bool reaches(const std::optional<rules::Party>& granted, const std::optional<rules::Party>& asking) {
+    return asking == granted || (granted == rules::Party::tools && asking == rules::Party::agent);
+}
+
 }  // namespace
 
 bool Grant::covers(const Subject& asked) const {
     if (scope == Scope::run) return true;
     if (subject.program.empty() || (asked.program != subject.program && !subject.any_program) ||
-        asked.party != subject.party)
+        !reaches(subject.party, asked.party))
         return false;
     if (!subject.operations.contains_all(asked.operations) ||
         !subject.second_operations.contains_all(asked.second_operations)) {

@@ -128,6 +128,16 @@ TEST_CASE("a grant covers the operations, the object and the program that were s
     Subject of_agent = Bench::subject("/home/u/p/x");
     of_agent.party = rules::Party::agent;
     CHECK_FALSE(granted(of_agent));
+    Question asked;
+    asked.subject = of_agent;
+    Grant of_party = grant_of(asked, {.action = rules::Action::allow, .scope = Scope::object});
+    Subject of_tools = of_agent;
+    of_tools.party = rules::Party::tools;
+    CHECK(of_party.covers(of_agent));
+    CHECK_FALSE(of_party.covers(of_tools));
+    of_party.subject.party = rules::Party::tools;
+    CHECK(of_party.covers(of_agent));
+    CHECK(of_party.covers(of_tools));
     Subject moved = Bench::subject("/home/u/p/x");
     moved.second_path = "/home/u/p/z";
     CHECK_FALSE(granted(moved));
