@@ -164,4 +164,14 @@ std::string answer_text(const Cancel& cancel, bool found) {
     return line_of(256, [&](JsonWriter& line) { line.key("cancel").raw(cancel.id).member("found", found); });
 }
 
+std::string answer_text(const std::string& id, std::string_view output, std::string_view bytes) {
+    return line_of(bytes.size() + 64, [&](JsonWriter& line) {
+        line.key("id").raw(id).member("stream", output);
+        if (append_text(line.key("text").slot(), bytes)) return;
+        Buffer& out = line.key("text_base64").slot() << '"';
+        append_base64(out, bytes);
+        out << '"';
+    });
+}
+
 }  // namespace callgate::jobs

@@ -17,6 +17,8 @@ namespace callgate::jobs {
 [[nodiscard]] std::string answer_text(const Fault& fault, Form form);
 /// The answer to a request to cancel a job.
 [[nodiscard]] std::string answer_text(const Cancel& cancel, bool found);
+/// A piece of `output` ("output" or "error") of a job that streams: `{"id":ID,"stream":OUTPUT,"text":...}`.
+[[nodiscard]] std::string answer_text(const std::string& id, std::string_view output, std::string_view bytes);
 
 /// Appends `bytes` as a JSON string. Bytes that are not UTF-8 become U+FFFD as with Python's "replace": one
 /// for each part that begins a character and cannot be continued. Hidden characters are escaped. Returns

@@ -12,6 +12,7 @@
 #include "agent/landlock.hpp"
 #include "base/json_read.hpp"
 #include "base/process/await_readable.hpp"
+#include "supervisor/jobs/answer_text.hpp"
 #include "supervisor/jobs/job_message.hpp"
 #include "supervisor/run/report.hpp"
 
@@ -99,17 +100,26 @@ void Execution::attach(RunProcess run) {
     child_ = std::move(run.child);
     const std::uint64_t max_kept =
         std::min(job_.max_output.value_or(max_output), context_.settings.max_output);
-    const auto open = [this](std::unique_ptr<Stream>& stream, UniqueFd end, std::uint64_t bound) {
+    const auto open = [this, max_kept](std::unique_ptr<Stream>& stream, UniqueFd end, std::string_view name) {
         if (!end) return;
-        stream = std::make_unique<Stream>(context_.loop, std::move(end), bound);
+        stream = std::make_unique<Stream>(context_.loop, std::move(end), max_kept);
         ++open_streams_;
-        stream->start([self = shared_from_this()] {
+        const auto rest = std::make_shared<std::string>();  // the beginning of a character
+        const auto closed = [self = shared_from_this(), name, rest] {
+            if (!rest->empty()) self->context_.piece(self->job_.id, name, *rest);
             --self->open_streams_;
             self->stream_closed();
+        };
+        if (!job_.stream) return stream->start(closed);
+        stream->start(closed, [this, name, rest](std::string_view bytes) {
+            *rest += bytes;
+            const std::string_view whole = whole_characters(*rest);
+            if (!whole.empty()) context_.piece(job_.id, name, whole);
+            rest->erase(0, whole.size());
         });
     };
-    open(output_, std::move(run.output), max_kept);
-    open(error_, std::move(run.error), max_kept);
+    open(output_, std::move(run.output), "output");
+    open(error_, std::move(run.error), "error");
     report_ = std::make_unique<Stream>(context_.loop, std::move(run.report), max_report);
     report_open_ = true;
     report_->start([self = shared_from_this()] {

@@ -35,6 +35,8 @@ struct JobContext {
     const std::vector<std::string>& environment;
     const SignalState& signals;
     WarmRun* warm = nullptr;  // null: no run is started before its job
+    /// Sends a piece of output of the job `id`; needed where a job can ask for it.
+    std::function<void(const std::string& id, std::string_view output, std::string_view bytes)> piece{};
 };
 
 /// Used by the loop's thread. Keeps itself alive until `done` was called.

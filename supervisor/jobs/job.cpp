@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/escape.hpp"
 #include "base/words.hpp"
 #include "rules/load/loader.hpp"
 #include "supervisor/jobs/language.hpp"
+#include "supervisor/jobs/strict_json.hpp"
 
 namespace callgate::jobs {
 
@@ -17,66 +16,6 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::milliseconds;
-
-/// Thrown while a request is read, with a message for its sender.
-struct InvalidRequest {
-    std::string why;
-};
-
-constexpr int max_depth = 64;
-
-/// Refuses duplicate keys and great depth, which the parser itself accepts.
-class Strict {
-public:
-    bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-        if (depth > max_depth) throw InvalidRequest{"the job is nested too deeply"};
-        if (event == json::parse_event_t::object_start) keys_.emplace_back();
-        if (event == json::parse_event_t::object_end) keys_.pop_back();
-        if (event == json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
-            throw InvalidRequest{"the member " + json_string(parsed.get<std::string>()) + " is there twice"};
-        return true;
-    }
-
-private:
-    std::vector<std::set<std::string>> keys_;
-};
-
-/// Shortens "[json.exception.parse_error.101] parse error at line 1, column 5: ..." from "at line" on.
-std::string why_no_json(std::string_view what) {
-    const std::size_t at = what.find("at line ");
-    return "the job is no JSON: " + std::string(at == std::string_view::npos ? what : what.substr(at));
-}
-
-/// Describes a value in a message: "a list", "the number 3", "the text \"x\"".
-std::string described(const json& value) {
-    constexpr std::size_t max_shown = 60;
-    if (value.is_array()) return "a list";
-    if (value.is_object()) return "an object";
-    std::string text = value.dump();
-    if (text.size() > max_shown) text = text.substr(0, max_shown) + "...";
-    if (value.is_string()) return "the text " + text;
-    return value.is_number() ? "the number " + text : text;
-}
-
-/// Refuses JSON that two readers could understand differently. Returns an object. Throws InvalidRequest for
-/// anything else, for duplicate members and for more than 64 levels.
-json parse_strictly(std::string_view text) {
-    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
-        throw InvalidRequest{
-            "the job is empty; expected one JSON object such as "
-            "{\"language\":\"python\",\"code\":\"print(1)\"}"};
-    json value;
-    try {
-        Strict strict;
-        value = json::parse(text.begin(), text.end(), std::ref(strict));
-    } catch (const json::parse_error& error) {
-        throw InvalidRequest{why_no_json(error.what())};
-    } catch (const json::exception& error) {  // a number that no type can hold
-        throw InvalidRequest{std::string("the job is no JSON: ") + error.what()};
-    }
-    if (!value.is_object()) throw InvalidRequest{"the job is " + described(value) + "; expected an object"};
-    return value;
-}
 
 constexpr std::size_t max_id = 256;
 constexpr std::int64_t longest_ms = std::int64_t{10} * 366 * 24 * 3600 * 1000;
@@ -249,6 +188,7 @@ constexpr Member members[] = {
          if (*job.max_output > max_output) expected("max_output", "at most 256M", value);
      }},
     {"merge_stderr", [](Job& job, const json& value) { job.merge_stderr = truth("merge_stderr", value); }},
+    {"stream", [](Job& job, const json& value) { job.stream = truth("stream", value); }},
 };
 
 constexpr auto member_names = [] {
@@ -321,7 +261,23 @@ Request parse_request(std::string_view text, Form form) {
         if (form == Form::served && job.id.empty())
             throw InvalidRequest{
                 "id: is missing; expected a text or a whole number, which the answer repeats"};
+        if (form == Form::once && job.stream)
+            throw InvalidRequest{"stream: one job has one answer; it is for callgate exec --serve"};
         return job;
+    } catch (const InvalidRequest& wrong) {
+        fault.why = wrong.why;
+    }
+    return fault;
+}
+
+std::variant<Fault, Passed> pass_on(std::string_view text, std::uint64_t number) {
+    Fault fault;
+    try {
+        json object = parse_strictly(text);
+        if (object.contains("id")) fault.id = id(object["id"]);
+        const bool stream = read_job(object).stream;
+        object["id"] = number;
+        return Passed{object.dump() + '\n', fault.id, stream};
     } catch (const InvalidRequest& wrong) {
         fault.why = wrong.why;
     }

@@ -43,6 +43,7 @@ struct Job {
     std::vector<std::pair<std::string, std::optional<std::string>>> environment;
     std::optional<std::uint64_t> max_output;
     bool merge_stderr = false;  // what is written to both comes as one, in order
+    bool stream = false;        // of a server: output also comes in pieces, as it is written
 };
 
 /// Ends the job with this id. `now` leaves it no time after SIGTERM.
@@ -65,6 +66,14 @@ enum class Form : std::uint8_t {
 };
 
 [[nodiscard]] Request parse_request(std::string_view text, Form form);
+
+/// A client's job as a line for a server, which knows it by a number.
+struct Passed {
+    std::string line;
+    std::string id;  // the client's, as JSON; "" where there is none
+    bool stream = false;
+};
+[[nodiscard]] std::variant<Fault, Passed> pass_on(std::string_view text, std::uint64_t number);
 
 /// The members that a job can have. Suggestions come from here, and the schema must name each.
 [[nodiscard]] std::span<const std::string_view> known_members();

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <utility>
 
 #include "base/process/signal_descriptor.hpp"
 #include "supervisor/host/host.hpp"
@@ -30,7 +32,8 @@ int open_ending_signals() {
 
 class Server {
 public:
-    Server(const Settings& settings, Form form, std::size_t max_jobs);
+    Server(const Settings& settings, Form form, std::size_t max_jobs,
+           std::optional<std::chrono::milliseconds> drain = std::nullopt);
     End run_one(Request request);
     End serve();
 
@@ -41,6 +44,7 @@ private:
     };
     void watch_signals();
     void on_signal(int number);
+    void begin_drain();
     void reader_gone();
     void receive(Request request, std::size_t size);
     void receive_job(Job job, std::size_t size);
@@ -68,11 +72,14 @@ private:
     RequestReader reader_;
     std::map<std::string, std::shared_ptr<Execution>> running_;
     std::deque<Waiting> waiting_;
-    std::string ending_;  // why no job is started any more
+    std::string ending_;                              // why no job is started any more
+    std::optional<std::chrono::milliseconds> drain_;  // until the first signal
+    asio::steady_timer drained_{loop_};
     bool input_ended_ = false, unread_ = false, nothing_ran_ = false;
 };
 
-Server::Server(const Settings& settings, Form form, std::size_t max_jobs)
+Server::Server(const Settings& settings, Form form, std::size_t max_jobs,
+               std::optional<std::chrono::milliseconds> drain)
     : settings_(settings),
       form_(form),
       max_(max_jobs),
@@ -92,7 +99,14 @@ Server::Server(const Settings& settings, Form form, std::size_t max_jobs)
                   input_ended_ = true;
                   stop_if_done();
               });
-          }) {}
+          }),
+      drain_(drain) {
+    context_.piece = [this](const std::string& id, std::string_view output, std::string_view bytes) {
+        std::string line = answer_text(id, output, bytes);
+        const std::size_t size = line.size();
+        send([line = std::move(line)] { return line; }, size);
+    };
+}
 
 End Server::run_one(Request request) {
     watch_signals();
@@ -130,8 +144,17 @@ void Server::watch_signals() {
         });
 }
 
+void Server::begin_drain() {
+    send([] { return std::string(drain_line); });
+    drained_.expires_after(*std::exchange(drain_, std::nullopt));
+    drained_.async_wait([this](const boost::system::error_code& error) {
+        if (!error) on_signal(SIGTERM);
+    });
+}
+
 /// A command may live on after SIGINT; a server has no command that could.
 void Server::on_signal(int number) {
+    if (drain_) return begin_drain();
     const int passed = form_ == Form::served && number == SIGINT ? SIGTERM : number;
     if (passed != SIGINT)
         refuse_waiting(std::string("callgate exec was ended by SIG") + ::sigabbrev_np(number));
@@ -231,8 +254,8 @@ End run_one(const std::string& text, const Settings& settings) {
     return server->run_one(parse_request(text, Form::once));
 }
 
-End serve(const Settings& settings, std::size_t max_jobs) {
-    auto* const server = new Server(settings, Form::served, max_jobs);
+End serve(const Settings& settings, std::size_t max_jobs, std::optional<std::chrono::milliseconds> drain) {
+    auto* const server = new Server(settings, Form::served, max_jobs, drain);
     return server->serve();
 }
 

@@ -15,8 +15,9 @@ namespace {
 constexpr int max_reads = 64;
 }  // namespace
 
-void Stream::start(std::function<void()> closed) {
+void Stream::start(std::function<void()> closed, std::function<void(std::string_view)> piece) {
     closed_ = std::move(closed);
+    piece_ = std::move(piece);
     read();
 }
 
@@ -48,7 +49,9 @@ void Stream::drain() {
 void Stream::keep(std::size_t count) {
     captured_.total += count;
     const std::uint64_t room = max_ - std::min<std::uint64_t>(max_, captured_.bytes.size());
-    captured_.bytes.append(buffer_.data(), std::min<std::uint64_t>(room, count));
+    const std::string_view kept(buffer_.data(), std::min<std::uint64_t>(room, count));
+    captured_.bytes += kept;
+    if (piece_ && !kept.empty()) piece_(kept);
 }
 
 void Stream::close() {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/unique_fd.hpp"
 
@@ -25,7 +26,8 @@ class Stream {
 public:
     Stream(boost::asio::io_context& loop, UniqueFd end, std::uint64_t max_kept)
         : descriptor_(loop, end.release()), max_(max_kept) {}
-    void start(std::function<void()> closed);
+    /// `piece` gets the bytes that are kept, as they come; null: nobody does.
+    void start(std::function<void()> closed, std::function<void(std::string_view)> piece = nullptr);
     /// Call this when no writer should be left. Takes the rest of the pipe and closes it, although others may
     /// hold its other end.
     void finish();
@@ -41,6 +43,7 @@ private:
     std::uint64_t max_;
     Captured captured_;
     std::function<void()> closed_;
+    std::function<void(std::string_view)> piece_;
     bool finishing_ = false;
     std::array<char, 65536> buffer_;
 };
