@@ -5,6 +5,7 @@
 #include "supervisor/cli/build_info.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/jobs/http/front.hpp"
 #include "supervisor/jobs/job_message.hpp"
 
 #ifndef CALLGATE_VERSION
@@ -42,6 +43,7 @@ int dispatch_words(std::vector<std::string> words) {
     }
     if (word == jobs::warm_word) return run_warm();
     if (word == relay::front_word) return relay::run_front();
+    if (word == jobs::http::front_word) return jobs::http::run_front();
     const VerbSpec* verb = find_verb(word);
     if (verb == nullptr) fail_unknown_verb(word);
     const Arguments arguments = parse(*verb, std::move(words));

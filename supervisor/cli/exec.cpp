@@ -1,10 +1,13 @@
 // `callgate exec`: jobs as JSON for programs, each run by a `callgate run` of its own.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/number.hpp"
 #include "base/read_whole.hpp"
+#include "base/test_switch.hpp"
+#include "base/unique_fd.hpp"
 #include "rules/model/limits.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/platform.hpp"
@@ -12,6 +15,7 @@
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "supervisor/jobs/http/service.hpp"
 #include "supervisor/jobs/request_reader.hpp"
 #include "supervisor/jobs/server.hpp"
 #include "supervisor/nested/outer_run.hpp"
@@ -23,9 +27,9 @@ namespace {
 constexpr std::size_t default_jobs = 64, max_jobs = 1000;
 
 /// Options that are not handed on as they are: exec's own, and those that a job may have too.
-constexpr std::string_view kept[] = {"serve",        "compat",    "jobs",  "max-output", "timeout",
-                                     "idle-timeout", "cpu",       "grace", "memory",     "open-files",
-                                     "processes",    "file-size", "disk",  "help"};
+constexpr std::string_view kept[] = {"serve",      "http",      "http-token",   "drain", "compat", "jobs",
+                                     "max-output", "timeout",   "idle-timeout", "cpu",   "grace",  "memory",
+                                     "open-files", "processes", "file-size",    "disk",  "help"};
 
 /// Options that allow something.
 constexpr std::string_view policies[] = {"profile", "rules",   "rules-json", "read",   "write",
@@ -75,7 +79,7 @@ void refuse_what_one_run_needs(const Arguments& arguments) {
     if (audit.starts_with("fd:"))
         throw Failure(arguments.origin("audit") + " " + audit +
                       " is for callgate run; here: a file, or --no-audit");
-    if (!audit.empty() && arguments.has("serve"))
+    if (!audit.empty() && (arguments.has("serve") || arguments.has("http")))
         throw Failure(arguments.origin("audit") + " " + audit +
                       ": several runs cannot share a log; leave it out (each has its own in the state "
                       "directory), or give --no-audit");
@@ -104,6 +108,56 @@ jobs::Settings read_settings(const Arguments& arguments) {
     return settings;
 }
 
+/// The token of --http-token; "" where there is none. The runs may not read its file.
+std::string read_token(const Arguments& arguments, jobs::Settings& settings) {
+    const std::optional<std::string> path = arguments.value("http-token");
+    if (!path) return {};
+    const std::string what = arguments.origin("http-token") + " " + *path;
+    const UniqueFd file(::open(path->c_str(), O_RDONLY | O_CLOEXEC));
+    constexpr std::size_t max_size = 4096;
+    auto text = file ? read_whole(file.get(), max_size) : Result<std::string>(errno_code());
+    if (!text) throw Failure(what + ": " + text.error().message());
+    auto token = jobs::http::read_token(std::move(*text));
+    if (!token) throw Failure(what + ": " + token.error().text);
+    if (check_enabled("token-file-closed")) settings.options.push_back("--deny=" + *path);
+    return std::move(*token);
+}
+
+std::chrono::milliseconds read_drain(const Arguments& arguments) {
+    constexpr std::chrono::seconds usual{25};  // Kubernetes kills after 30
+    const std::optional<std::string> value = arguments.value("drain");
+    if (!value) return usual;
+    const auto time = rules::parse_duration(*value);
+    if (!time) throw Failure(arguments.origin("drain") + " " + *value + ": expected a duration such as 25s");
+    return *time;
+}
+
+int serve_http(const Arguments& arguments, jobs::Settings settings, std::size_t max_jobs) {
+    if (arguments.has("serve"))
+        throw Failure(arguments.origin("http") + " and " + arguments.origin("serve") +
+                      " are two ways to send jobs; leave out one of them");
+    if (settings.compat)
+        throw Failure(arguments.origin("compat") + " is not for " + arguments.origin("http") +
+                      "; leave it out");
+    const auto drain = read_drain(arguments);
+    const std::string token = read_token(arguments, settings);
+    auto listener = jobs::http::listen(*arguments.value("http"));
+    if (!listener) throw Failure(listener.error().text);
+    if (token.empty() && listener->path.empty() && !listener->loopback)
+        throw Failure(arguments.origin("http") + " " + *arguments.value("http") +
+                      ": others can reach this address, so a token is needed; give --http-token FILE, or "
+                      "serve on 127.0.0.1 or unix:PATH");
+    if (!listener->path.empty()) settings.options.push_back("--deny=" + listener->path);
+    say("serving jobs at " + listener->shown);
+    // A page in a browser reaches loopback, but cannot know a token.
+    const bool no_browsers = token.empty() && listener->path.empty() && check_enabled("browsers-kept-out");
+    const bool asked = check_enabled("token-asked-for");
+    const auto end =
+        jobs::http::serve(settings, *listener, {asked ? token : "", no_browsers, max_jobs}, drain);
+    if (!end) throw Failure(end.error().text);
+    return *end == jobs::End::good ? 0 : exit_failure;
+}
+
 int status_of(jobs::End end) {
     if (end == jobs::End::unwritten) say("the answers could not be written: nobody reads standard output");
     return end == jobs::End::good ? 0 : exit_failure;
@@ -117,6 +171,10 @@ int exec(const Arguments& arguments) {
     if (const auto why = obstacle(platform)) throw Failure(*why);
     const jobs::Settings settings = read_settings(arguments);
     const std::size_t max_at_once = read_jobs(arguments);
+    if (arguments.has("http")) return serve_http(arguments, settings, max_at_once);
+    for (const std::string_view option : {"http-token", "drain"})
+        if (arguments.has(option))
+            throw Failure(arguments.origin(option) + " needs --http ADDRESS; give that, or leave it out");
     if (arguments.has("serve")) return status_of(jobs::serve(settings, max_at_once));
     const auto text = read_whole(STDIN_FILENO, jobs::max_job);
     if (!text) throw Failure("cannot read the job from standard input: " + text.error().message());

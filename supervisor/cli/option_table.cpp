@@ -151,7 +151,14 @@ consteval std::array<OptionSpec, Count> only(const std::string_view (&names)[Cou
 
 constexpr std::array job_options = {
     OptionSpec{"serve", 0, flag, "", "answer one job a line, many at once, until the end of stdin"},
-    OptionSpec{"jobs", 0, one, "N", "--serve: run at most N at a time (default: 64)"},
+    OptionSpec{"http", 0, one, "ADDRESS",
+               "answer jobs by HTTP at ADDRESS:PORT or unix:PATH, until SIGTERM (docs/http.md)"},
+    OptionSpec{"http-token", 0, one, "FILE",
+               "--http: the token that requests must bear; needed where others can reach the address",
+               "FILE"},
+    OptionSpec{"drain", 0, one, "DURATION",
+               "--http: after SIGTERM, let jobs that run end within this time (default: 25s)"},
+    OptionSpec{"jobs", 0, one, "N", "--serve, --http: run at most N at a time (default: 64)"},
     OptionSpec{"max-output", 0, one, "SIZE", "keep at most SIZE of each output (default: 10M)"},
     OptionSpec{"compat", 0, flag, "", "answer with \"code\" in place of \"exit_code\""},
 };
@@ -307,7 +314,8 @@ constexpr std::array all_verbs = {
              run_groups, true, 1, 1, run},
     VerbSpec{"exec", "[OPTIONS] < JOB", "run a job given as JSON, answer as JSON (for programs)", exec_text,
              "callgate exec --timeout 60 <<< '{\"language\":\"python\",\"code\":\"print(1)\"}'\n"
-             "callgate exec --serve -p python",
+             "callgate exec --serve -p python\n"
+             "callgate exec --http 127.0.0.1:8080 -p python",
              exec_groups, false, 0, 0, exec},
     VerbSpec{"learn", "[OPTIONS] [--] COMMAND [ARG...]", "make a rule set for a command by running it",
              learn_text,

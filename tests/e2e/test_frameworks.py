@@ -1,6 +1,7 @@
 """Every adapter of the Python package inside its framework, in the virtual environment that tools/venvs.sh made.
 
-A plain run takes the frameworks of COMMON; `./dev test executors` and --soak take all, `./dev test fleet` takes Ray.
+A plain run takes the frameworks of COMMON; `./dev test executors` and --soak take all, `./dev test fleet` takes Ray and the clients
+of the HTTP service.
 """
 from __future__ import annotations
 

@@ -1,0 +1,378 @@
+"""`callgate exec --http`: jobs by HTTP. Clients that lie, stall, vanish or come in crowds harm nobody else."""
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+from jobs import check
+
+JSON = {"Content-Type": "application/json"}
+TOKEN = "0123456789abcdef-a.token_of~tests"
+CROWD = 10_000 if harness.SOAK else 1_000
+
+
+class Service:
+    """A service, and requests to it."""
+
+    def __init__(self, box: harness.Box, *options: str, at: str = "127.0.0.1:0", before: str = "") -> None:
+        self.box = box
+        line = [str(box.callgate), "exec", "--http", at, "--no-audit", *options]
+        if before:
+            line = ["sh", "-c", f'{before}; exec "$@"', "sh", *line]
+        self.process = box.start(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        said = self.process.stderr.readline().decode()
+        assert "serving jobs at" in said, said + self.process.stderr.read().decode()
+        self.address = said.split()[-1]
+
+    def connect(self) -> socket.socket:
+        if self.address.startswith("unix:"):
+            made = socket.socket(socket.AF_UNIX)
+            made.settimeout(harness.DEADLINE)
+            made.connect(self.address[5:])
+            return made
+        host, port = self.address.removeprefix("http://").split(":")
+        return socket.create_connection((host, int(port)), harness.DEADLINE)
+
+    def ask(self, path: str, job: dict[str, Any] | bytes | None = None, headers: dict[str, str] | None = None,
+            over: socket.socket | None = None) -> tuple[int, Any]:
+        """The status and what the answer says; over a connection of its own where none is given."""
+        line = http.client.HTTPConnection("localhost")
+        line.sock = over or self.connect()
+        body = json.dumps(job).encode() if isinstance(job, dict) else job
+        line.request("POST" if body is not None else "GET", path, body, JSON if headers is None else headers)
+        answer = line.getresponse()
+        text = answer.read()
+        if over is None:
+            line.close()
+        return answer.status, json.loads(text) if "json" in answer.headers["Content-Type"] else text.decode()
+
+    def raw(self, text: bytes) -> bytes:
+        """Everything that is answered to these bytes, until the service closes the connection."""
+        with self.connect() as one:
+            one.sendall(text)
+            return b"".join(iter(lambda: one.recv(65536), b""))
+
+    def front(self) -> int:
+        """The process that reads HTTP; it has answered."""
+        assert self.ask("/healthz")[0] == 200
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return next(int(one) for one in children if b"http-front" in Path(f"/proc/{one}/cmdline").read_bytes())
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, bytes]:
+        self.process.send_signal(number)
+        said = self.process.stderr.read()
+        return self.process.wait(harness.DEADLINE), said
+
+
+@contextlib.contextmanager
+def service(box: harness.Box, *options: str, **more: Any) -> Iterator[Service]:
+    made = Service(box, *options, **more)
+    yield made
+    if made.process.poll() is None:
+        assert made.end() == (0, b"")
+
+
+def bash(code: str, **more: Any) -> dict[str, Any]:
+    return {"language": "bash", "code": code, **more}
+
+
+def test_jobs_are_answered_as_on_stdin(box):
+    with service(box) as server, server.connect() as line:
+        assert server.ask("/healthz") == (200, {"status": "ok"})
+        for key in ("a", 7):
+            status, answer = server.ask("/v1/jobs", bash("cat; echo e >&2; exit 3", stdin="é", id=key), over=line)
+            assert (status, answer["output"], answer["error"], answer["exit_code"], answer["id"]) == (200, "é", "e\n", 3, key)
+            check(answer)
+        for job, status, word in ((bash("", timout=1), 400, "did you mean timeout"), (b"nonsense", 400, "no JSON"), (b'{"cancel":1}', 400, "cancel"),
+                                  (b'{"code":"","code":""}', 400, "twice"), (bash("", profiles=["pyton"]), 422, "did you mean python")):
+            told, answer = server.ask("/v1/jobs", job, over=line)
+            assert told == status and word in check(answer)["error"], answer
+        assert server.ask("/nowhere")[0] == 404 and server.ask("/v1/jobs")[0] == 405
+        metrics = server.ask("/metrics")[1]
+        assert 'callgate_http_responses_total{code="400"} 4' in metrics and "callgate_jobs_total 3" in metrics, metrics
+
+
+def test_output_comes_while_the_job_runs(box):
+    os.mkfifo(box.tree / "fifo")
+    box.own(box.tree / "fifo")
+    with service(box) as server, server.connect() as line:
+        body = json.dumps(bash("printf 'b\\303'; read -r x < fifo; printf '\\251\\377'; echo e >&2", stream=True, id="s")).encode()
+        line.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        events = line.makefile("rb")
+        while events.readline() != b"\r\n":
+            pass
+        assert events.readline() + events.readline() == b'event: output\ndata: {"text":"b"}\n'
+        harness.as_user(box.user, lambda: (box.tree / "fifo").write_text("on\n"))
+        told = [one.split("\n") for one in events.read().decode().strip().split("\n\n")]
+        pieces = [json.loads(data[6:]) for event, data in told if event == "event: output"]
+        assert "".join(one["text"] for one in pieces) == "é\ufffd" and pieces[-1]["text_base64"], told
+        assert told[-1][0] == "event: answer"
+        answer = check(json.loads(told[-1][1][6:]))
+        assert (answer["output"], answer["error"], answer["id"]) == ("bé\ufffd", "e\n", "s")
+
+
+def test_a_token_is_asked_for(box):
+    box.directory(box.tree / "keys")
+    token = box.file(box.tree / "keys/token", f"{TOKEN}\n".encode(), 0o600)
+    box.file(box.tree / "keys/twin", b"twin", 0o600)
+    with service(box, "--http-token", str(token), at=f"unix:{box.root}/one.sock") as server:
+        assert (box.root / "one.sock").stat().st_mode & 0o777 == 0o600
+        job = bash("cat keys/twin keys/token; ls one.sock")
+        wrong = [JSON, {**JSON, "Authorization": f"Bearer {TOKEN}x"}, {**JSON, "Authorization": f"Bearer {TOKEN[:-1]}"},
+                 {**JSON, "Authorization": f"Basic {TOKEN}"}, {**JSON, "Authorization": TOKEN}, {**JSON, "Authorization": "Bearer "}]
+        assert [server.ask("/v1/jobs", job, headers)[0] for headers in wrong] == [401] * len(wrong)
+        assert [server.ask(path, job)[0] for path in (f"/{TOKEN}x/v1/jobs", f"//{TOKEN}/v1/jobs", f"/v1/jobs/{TOKEN}", f"/v1/jobs?{TOKEN}")] == [401] * 4
+        assert server.ask("/metrics")[0] == 401 and server.ask("/healthz")[0] == 200
+        for path, headers in ((f"/{TOKEN}/v1/jobs", {}), ("/v1/jobs", {"Authorization": f"Bearer {TOKEN}"})):
+            status, answer = server.ask(path, job, headers)
+            assert status == 200 and answer["output"] == "twin" and "denied" in answer["error"], answer
+    assert not (box.root / "one.sock").exists()
+
+
+def test_what_is_refused_at_the_start(box):
+    short = box.file(box.root / "short", b"short\n")
+    (box.root / "file").touch()
+    for options, word in ((["--http", "0.0.0.0:0"], "a token is needed"), (["--http", "[::]:0"], "a token is needed"),
+                          (["--http", "127.0.0.1:0", "--http-token", str(short)], "16 to 256"), (["--http", "here"], "expected an address"),
+                          (["--http", f"unix:{box.root}/file"], "something else"), (["--http", "127.0.0.1:0", "--serve"], "leave out one"),
+                          (["--drain", "1s"], "needs --http"), (["--http", "127.0.0.1:0", "--audit", "log"], "cannot share")):
+        result = box.run([str(box.callgate), "exec", *options], supervised=False)
+        assert result.code == 125 and word in result.err.decode(), result.describe()
+
+
+def test_a_page_in_a_browser_starts_no_job(box):
+    """It may send text to any host, and give its own name this machine's address. Nobody has to ask it for a token."""
+    with service(box) as server:
+        port = server.address.rpartition(":")[2]
+        for headers, status in (({"Content-Type": "text/plain"}, 415), ({}, 415), ({**JSON, "Host": f"page.example:{port}"}, 421),
+                                ({**JSON, "Host": f"127.0.0.1:{port}"}, 200), ({**JSON, "Host": f"[::1]:{port}"}, 200),
+                                ({"Content-Type": "application/json; charset=utf-8"}, 200)):
+            (box.tree / "ran").unlink(missing_ok=True)
+            assert server.ask("/v1/jobs", bash(": > ran"), headers)[0] == status
+            assert (box.tree / "ran").exists() == (status == 200)
+
+
+RUN = json.dumps(bash(": > ran")).encode()
+FIRST, HOST, TYPE, LENGTH = b"POST /v1/jobs HTTP/1.1", b"Host: localhost", b"Content-Type: application/json", b"Content-Length: %d" % len(RUN)
+CHUNKED = b"Transfer-Encoding: chunked"
+CHUNKS = b"%x\r\n%b\r\n0\r\n\r\n" % (len(RUN), RUN)
+GOOD = [[FIRST, HOST, TYPE, LENGTH, b"", RUN], [FIRST, HOST, TYPE, CHUNKED, b"", CHUNKS],
+        [FIRST, HOST, TYPE, LENGTH, b"Connection: keep-alive, Upgrade", b"Upgrade: h2c", b"", RUN],
+        [FIRST, b"hOST:localhost", TYPE, b"content-length:\t%d \t" % len(RUN), b"", RUN],
+        [b"POST /v1/jobs HTTP/1.0", TYPE, LENGTH, b"", RUN]]
+
+
+def framed(*fields: bytes, body: bytes = RUN, first: bytes = FIRST) -> list[bytes]:
+    return [first, HOST, TYPE, *fields, b"", body]
+
+
+DOUBTFUL = [
+    framed(LENGTH, CHUNKED), framed(CHUNKED, LENGTH, body=CHUNKS), framed(LENGTH, LENGTH), framed(LENGTH, b"Content-Length: 5"),
+    *(framed(b"Content-Length: " + value) for value in (
+        b"%d, %d" % (len(RUN), len(RUN)), b"+%d" % len(RUN), b"-1", b"0%d" % len(RUN), b"0x10", b"1e1", b"", b"5 5", b'"5"', b"99999999999999999999",
+        b"\xb2", b"5;")),
+    *(framed(b"Transfer-Encoding: " + value, body=CHUNKS) for value in (
+        b"xchunked", b"chunked, chunked", b"identity", b"gzip, chunked", b"chunked, identity", b"chunked;q=1", b"Chunked", b"\x0bchunked", b'"chunked"',
+        b"", b"chunked\r\n\tfolded")),
+    framed(CHUNKED, CHUNKED, body=CHUNKS), framed(b"Transfer-Encoding : chunked", body=CHUNKS), framed(b"Transfer-Encoding\t: chunked", body=CHUNKS),
+    framed(b"Transfer_Encoding: chunked", body=CHUNKS), framed(CHUNKED, first=FIRST.replace(b"1.1", b"1.0"), body=CHUNKS),
+    *(framed(CHUNKED, body=body) for body in (
+        b"%x;a=b\r\n%b\r\n0\r\n\r\n" % (len(RUN), RUN), b"0%x\r\n%b\r\n0\r\n\r\n" % (len(RUN), RUN), b"%x \r\n%b\r\n0\r\n\r\n" % (len(RUN), RUN),
+        b"0x%x\r\n%b\r\n0\r\n\r\n" % (len(RUN), RUN), b"%x\n%b\n0\n\n" % (len(RUN), RUN), b"%x\r\n%b0\r\n\r\n" % (len(RUN), RUN),
+        b"%x\r\n%b\r\n0\r\nX: y\r\n\r\n" % (len(RUN), RUN), b"%x\r\n%b\r\n00\r\n\r\n" % (len(RUN), RUN), b"-1\r\n", b"fffffffff\r\n", b"\r\n", b"g\r\n",
+        b"ffffffff\r\n")),
+    framed(), [FIRST, TYPE, LENGTH, b"", RUN], [FIRST, HOST, HOST, TYPE, LENGTH, b"", RUN], [FIRST, HOST, b" folded", TYPE, LENGTH, b"", RUN],
+    *(framed(LENGTH, field) for field in (
+        b"X-HTTP-Method-Override: GET", b"Connection: Host", b"Connection: content-length", b"Expect: 200-ok", b"No colon", b": no name", b"N\xc3\xa9: x",
+        b"X: \xe9", b"X: a\x00b", b"X: a\x01b", b"X: a\rb", b"X: a\nContent-Length: 1", b"Trailer: X", b" X: y", b"X Y: z", b"Content-Type: text/plain")),
+    *(framed(LENGTH, first=first) for first in (
+        b"POST  /v1/jobs HTTP/1.1", b"POST /v1/jobs", b"POST /v1/jobs HTTP/1.2", b"POST /v1/jobs HTTP/2.0", b"POST /v1/jobs http/1.1",
+        b"POST /v1/jobs HTTP/1.1 ", b" POST /v1/jobs HTTP/1.1", b"POST http://localhost/v1/jobs HTTP/1.1", b"POST v1/jobs HTTP/1.1",
+        b"POST /v1/jobs#x HTTP/1.1", b"POST /v1\\jobs HTTP/1.1", b"POST /v1/j\xf6bs HTTP/1.1", b"POST /v1/jobs\tHTTP/1.1", b"POST /v1/%6aobs HTTP/1.1",
+        b"POST //v1/jobs HTTP/1.1", b"POST /v1/../v1/jobs HTTP/1.1", b"GET /v1/jobs HTTP/1.1", b"CONNECT localhost:80 HTTP/1.1", b"P(ST /v1/jobs HTTP/1.1",
+        b"\r\nPOST /v1/jobs HTTP/1.1", b"", b"\x16\x03\x01\x02\x00\x01")),
+]
+
+
+def test_a_request_that_two_readers_could_understand_differently_is_refused(box):
+    """The connection ends with the answer, so nothing behind the request is taken for another one."""
+    with service(box) as server:
+        for lines in GOOD:
+            (box.tree / "ran").unlink(missing_ok=True)
+            text = b"\r\n".join(lines).replace(b"\r\nContent", b"\r\nConnection: close\r\nContent", 1)
+            assert server.raw(text if b"Connection: k" not in text else b"\r\n".join(lines).replace(b"keep-alive", b"close")).startswith(b"HTTP/1.1 200 ")
+            assert (box.tree / "ran").exists(), lines
+        (box.tree / "ran").unlink()
+        for lines in DOUBTFUL:
+            told = server.raw(b"\r\n".join(lines) + b"\r\n".join(GOOD[0]))
+            assert told.startswith(b"HTTP/1.1 ") and told[9:10] in b"45" and told.count(b"\r\nContent-Type: ") == 1, (lines, told)
+            assert b"Connection: close" in told and not (box.tree / "ran").exists(), (lines, told)
+        many = b"\r\n".join([FIRST, HOST, *[b"X: y"] * 101, b"", b""])
+        for text in (many, FIRST + b"\r\nX: " + b"x" * 20_000, FIRST + b" " * 20_000):
+            assert b" 431 " in server.raw(text), text[:50]
+        assert b" 413 " in server.raw(b"\r\n".join(framed(b"Content-Length: 67108865", body=b"")))
+        assert server.ask("/healthz")[0] == 200
+
+
+def test_requests_come_in_any_pieces(box):
+    pieces = b"\r\n".join(GOOD[1]) + b"\r\n".join(GOOD[0]) + b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    with service(box) as server, server.connect() as line:
+        for one in pieces:
+            line.sendall(bytes([one]))
+        told = b"".join(iter(lambda: line.recv(65536), b""))
+        assert told.count(b"HTTP/1.1 200 ") == 3 and told.count(b'"outcome":"exited"') == 2, told
+        assert server.raw(b"\r\n".join(framed(LENGTH, b"Expect: 100-continue", b"Connection: close"))).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 ")
+    (box.tree / "ran").unlink()
+
+
+def test_a_client_that_goes_ends_its_job_alone(box):
+    marker = f"CG_MARK={box.root}"
+    with service(box) as server:
+        def begin(name: str) -> socket.socket:
+            line = server.connect()
+            body = json.dumps(bash(f": > {name}; sleep 1000", env={"CG_MARK": str(box.root)}, grace=0.1)).encode()
+            line.sendall(b"\r\n".join([FIRST, HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
+            harness.until((box.tree / name).exists, "the job begins")
+            return line
+        gone, reset = begin("one"), begin("two")
+        os.mkfifo(box.tree / "fifo")
+        box.own(box.tree / "fifo")
+        gone.close()
+        reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        reset.close()
+        harness.until(lambda: harness.marked(marker) == [], "both jobs end")
+        assert server.ask("/v1/jobs", bash("echo on"))[1]["output"] == "on\n"
+        assert "callgate_jobs_cancelled_total 2" in server.ask("/metrics")[1]
+
+
+def test_a_crowd_of_stalled_clients_keeps_nobody_out(box):
+    """More than the front may hold, each with half a request: the longest waiting give way."""
+    halves = [b"", b"P", b"\r\n".join([FIRST, HOST, b""]), b"\r\n".join([FIRST, HOST, TYPE, LENGTH, b"", RUN[:5]])]
+    with service(box, before="ulimit -n 80") as server, contextlib.ExitStack() as crowd:
+        for number in range(200):
+            crowd.enter_context(server.connect()).sendall(halves[number % 3])
+        for number in range(20):
+            crowd.enter_context(server.connect()).sendall(halves[3])
+        assert server.ask("/v1/jobs", bash("echo served"))[1]["output"] == "served\n"
+
+
+def test_a_crowd_is_served(box):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(CROWD, hard - 200)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted + 200), hard))
+    try:
+        with service(box) as server, contextlib.ExitStack() as crowd:
+            lines = [crowd.enter_context(server.connect()) for _ in range(wanted)]
+            for line in lines:
+                line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert all(line.recv(15) == b"HTTP/1.1 200 OK" for line in lines)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(not harness.SOAK, reason="it waits for the limits of time; a long run has it")
+def test_a_request_that_does_not_come_is_answered_so(box):
+    with service(box) as server:
+        assert server.raw(b"") == b""
+        for half in (FIRST, b"\r\n".join([FIRST, HOST, TYPE, LENGTH, b"", RUN[:5]])):
+            assert b" 408 " in server.raw(half)
+
+
+def test_a_drain_lets_jobs_finish(box):
+    os.mkfifo(box.tree / "fifo")
+    box.own(box.tree / "fifo")
+    with service(box) as server, server.connect() as line, server.connect() as kept:
+        assert server.ask("/healthz", over=kept)[0] == 200
+        body = json.dumps(bash(": > begun; read -r x < fifo; echo $x")).encode()
+        line.sendall(b"\r\n".join([FIRST, HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
+        harness.until((box.tree / "begun").exists, "the job begins")
+        server.process.send_signal(signal.SIGTERM)
+        harness.until(lambda: server.ask("/healthz")[0] == 503, "the service drains")
+        assert server.ask("/v1/jobs", bash("echo late"))[0] == 503
+        assert server.process.poll() is None
+        harness.as_user(box.user, lambda: (box.tree / "fifo").write_text("finished\n"))
+        assert b'"output":"finished\\n"' in b"".join(iter(lambda: line.recv(65536), b""))
+        assert server.process.wait(harness.DEADLINE) == 0 and server.process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("how", ["second", "bound"])
+def test_a_drain_ends(box, how):
+    marker = f"CG_MARK={box.root}"
+    with service(box, *(["--drain", "0.1s"] if how == "bound" else [])) as server, server.connect() as line:
+        body = json.dumps(bash(": > begun; sleep 1000", env={"CG_MARK": str(box.root)}, grace=0.1)).encode()
+        line.sendall(b"\r\n".join([FIRST, HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
+        harness.until((box.tree / "begun").exists, "the job begins")
+        server.process.send_signal(signal.SIGINT)
+        if how == "second":
+            harness.until(lambda: server.ask("/healthz")[0] == 503, "the service drains")
+            server.process.send_signal(signal.SIGTERM)
+        assert b'"outcome":"cancelled"' in b"".join(iter(lambda: line.recv(65536), b""))
+        assert server.process.wait(harness.DEADLINE) == 0 and harness.marked(marker) == []
+
+
+@pytest.mark.parametrize("killed", ["server", "front"])
+def test_neither_process_outlives_the_other(box, killed):
+    marker = f"CG_MARK={box.root}"
+    with service(box) as server, server.connect() as line:
+        body = json.dumps(bash(": > begun; sleep 1000", env={"CG_MARK": str(box.root)})).encode()
+        line.sendall(b"\r\n".join([FIRST, HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
+        harness.until((box.tree / "begun").exists, "the job begins")
+        front = server.front()
+        harness.as_user(box.user, lambda: os.kill(front if killed == "front" else server.process.pid, signal.SIGKILL))
+        assert server.process.wait(harness.DEADLINE) == (125 if killed == "front" else -signal.SIGKILL)
+        harness.until(lambda: harness.marked(marker) == [] and not Path(f"/proc/{front}").exists(), "everything has ended")
+        assert killed == "server" or b"has ended by itself" in server.process.stderr.read()
+
+
+def test_the_front_is_confined(box):
+    with service(box) as server:
+        front = server.front()
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{front}/status").read_text().splitlines() if ":\t" in line)
+        assert (status["Seccomp"], status["NoNewPrivs"], int(status["CapPrm"], 16), int(status["CapEff"], 16)) == ("2", "1", 0, 0)
+        assert Path(f"/proc/{front}/environ").stat().st_uid == 0, "it is not dumpable"
+        if os.geteuid() == 0:
+            links = [os.readlink(one) for one in Path(f"/proc/{front}/fd").iterdir()]
+            assert all(one == "/dev/null" or one.startswith(("socket:", "anon_inode:[eventpoll]")) for one in links), links
+
+
+LANGUAGES = {"python": ("import sys; print(input() + str(6 * 7)); print('e', file=sys.stderr)", "python3"), "bash": ("read x; echo ${x}42; echo e >&2", "bash"),
+             "cpp": ("#include <iostream>\nint main() { std::string s; std::cin >> s; std::cout << s << 42 << std::endl; std::cerr << \"e\\n\"; }", "g++")}
+
+
+def test_sandbox_fusion(box):
+    """Its own client: tests/python/test_sandbox_fusion.py."""
+    with service(box) as server:
+        for language, (code, program) in LANGUAGES.items():
+            if not any(os.access(f"{one}/{program}", os.X_OK) for one in box.environment()["PATH"].split(":")):
+                continue
+            status, told = server.ask("/run_code", {"code": code, "language": language, "stdin": "x", "unknown": 1})
+            assert (status, told["status"], told["run_result"]["stdout"], told["run_result"]["stderr"]) == (200, "Success", "x42\n", "e\n"), told
+            assert (told["compile_result"] is None) == (language != "cpp") and told["report"]["outcome"] == "exited"
+        files = {"in/it's": "aGkA/w=="}
+        code = "import os; b = open(\"in/it's\", 'rb').read(); open('out', 'wb').write(b * 2); print(len(b)); raise SystemExit(3)"
+        status, told = server.ask("/run_code", {"code": code, "language": "python", "files": files, "fetch_files": ["out", "none", "in/it's"]})
+        assert (told["status"], told["run_result"]["return_code"], told["run_result"]["stdout"]) == ("Failed", 3, "4\n"), told
+        assert told["files"] == {"out": "aGkA/2hpAP8=", "in/it's": files["in/it's"]}
+        late = {"code": "print('begun', flush=True)\nwhile True: pass", "language": "python", "run_timeout": 0.5}
+        for more in ({}, {"fetch_files": ["main.py"]}):
+            told = server.ask("/run_code", {**late, **more})[1]
+            assert (told["status"], told["run_result"]["status"], told["run_result"]["return_code"]) == ("Failed", "TimeLimitExceeded", None), told
+            assert told["run_result"]["stdout"] == "begun\n" and set(told["files"]) == set(more.get("fetch_files", ()))
+        for asked, status, word in (({"language": "cobol", "code": ""}, 501, "cobol"), ({"language": "python"}, 400, "needed"),
+                                    ({**late, "run_timeout": -1}, 400, "seconds"), ({**late, "files": {"a": "%"}}, 400, "base64")):
+            told = server.ask("/run_code", asked)
+            assert told[0] == status and word in told[1]["error"], told
+        assert server.ask("/run_jupyter", {"cells": []})[0] == 501
