@@ -1,6 +1,7 @@
 """`callgate exec --http`: jobs by HTTP. Clients that lie, stall, vanish or come in crowds harm nobody else."""
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -9,7 +10,6 @@ import resource
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from jobs import check
 
 JSON = {"Content-Type": "application/json"}
 TOKEN = "0123456789abcdef-a.token_of~tests"
+JOBS = 3_000 if harness.SOAK else 60
 CROWD = 10_000 if harness.SOAK else 1_000
 
 
@@ -267,6 +268,27 @@ def test_a_crowd_of_stalled_clients_keeps_nobody_out(box):
         for number in range(20):
             crowd.enter_context(server.connect()).sendall(halves[3])
         assert server.ask("/v1/jobs", bash("echo served"))[1]["output"] == "served\n"
+
+
+def test_each_job_has_one_answer_among_clients_that_vanish(box):
+    """Of every three clients one stays, one goes at once, and one goes while its job writes more than a socket holds."""
+    with service(box, "--jobs", "4") as server, concurrent.futures.ThreadPoolExecutor(6) as clients:
+        def client(number: int) -> str:
+            body = json.dumps(bash(f"head -c 300000 /dev/zero | tr '\\0' x; echo {number} >> began; echo {number} >&2", id=number)).encode()
+            with server.connect() as line:
+                line.sendall(b"\r\n".join([FIRST, HOST, TYPE, b"Connection: close", b"Content-Length: %d" % len(body), b"", body]))
+                if number % 3:
+                    return str(line.recv(number % 3 - 1))
+                return b"".join(iter(lambda: line.recv(65536), b"")).decode()
+        told = list(clients.map(client, range(JOBS)))
+        for number in range(0, JOBS, 3):
+            head, _, text = told[number].partition("\r\n\r\n")
+            answer = check(json.loads(text))
+            assert (answer["id"], answer["error"], len(answer["output"])) == (number, f"{number}\n", 300_000), head
+        harness.until(lambda: "callgate_jobs_in_flight 0" in server.ask("/metrics")[1], "every job has ended")
+        began = (box.tree / "began").read_text().split()
+        assert len(began) == len(set(began)) and set(map(str, range(0, JOBS, 3))) <= set(began), "no job ran twice"
+        assert server.ask("/healthz")[0] == 200
 
 
 def test_a_crowd_is_served(box):

@@ -173,11 +173,13 @@ private:
         }
     }
 
-    /// The connection that has waited longest for its request gives way.
+    /// The connection that has waited longest for its request, or for its end, gives way.
     bool make_room() {
         std::shared_ptr<Connection> first;
         for (const auto& [number, one] : connections_)
-            if (one->phase == Phase::head && (!first || one->deadline < first->deadline)) first = one;
+            if ((one->phase == Phase::head || one->phase == Phase::last) &&
+                (!first || one->deadline < first->deadline))
+                first = one;
         if (first) drop(*first);
         return first != nullptr;
     }
@@ -275,12 +277,15 @@ private:
             const std::size_t more = one.body->bytes().size() - before;
             bodies_ += more;
             one.reserved += more;
-            if (bodies_ > max_bodies) return refuse(one, {503, "too many bodies are being read"});
+            if (held_bodies() > max_bodies) return refuse(one, {503, "too many bodies are being read"});
         }
         if (one.body->refused()) return refuse(one, *one.body->refused());
         if (one.body->whole()) start_job(one);
         return one.phase == Phase::head;
     }
+
+    /// The bytes of bodies that are being read, and of jobs that the server has not taken yet.
+    [[nodiscard]] std::size_t held_bodies() const { return bodies_ + to_server_.size() - server_sent_; }
 
     // Requests
 
@@ -318,7 +323,8 @@ private:
         if (!one.head.framed) return Refused{411, "the body has no Content-Length"};
         if (draining_) return Refused{503, "the service is ending, and takes no more jobs"};
         if (in_flight_.size() >= settings_.jobs + max_waiting_jobs) return Refused{503, "too many jobs wait"};
-        if (bodies_ + one.head.length > max_bodies) return Refused{503, "too many bodies are being read"};
+        if (held_bodies() + one.head.length > max_bodies)
+            return Refused{503, "too many bodies are being read"};
         one.reserved = one.head.length;
         bodies_ += one.reserved;
         one.body.emplace(one.head);
@@ -511,9 +517,16 @@ private:
             if (done < 0 && errno == EINTR) continue;
             if (done < 0) return;  // later; its end is seen by reading
             server_sent_ += static_cast<std::size_t>(done);
+            drop_sent(to_server_, server_sent_);
         }
-        to_server_.clear();
-        server_sent_ = 0;
+    }
+
+    /// Forgets what was sent, once that is half of the text.
+    static void drop_sent(std::string& text, std::size_t& sent) {
+        if (sent < text.size() && sent < std::max(text.size() / 2, piece)) return;
+        text.erase(0, sent);
+        if (text.empty()) text.shrink_to_fit();
+        sent = 0;
     }
 
     /// Writes what there is, and waits for room and for answers that can be kept.
@@ -588,10 +601,7 @@ private:
             one.sent += static_cast<std::size_t>(done);
             answers_ -= static_cast<std::size_t>(done);
         }
-        if (one.unread() == 0) {
-            one.out = {};
-            one.sent = 0;
-        }
+        drop_sent(one.out, one.sent);
         if (one.unread() > 0 && (one.unread() != before || one.deadline == Clock::time_point::max()))
             one.deadline = now_ + write_time;
         if (one.unread() == 0 && before > 0 && one.phase == Phase::busy)
