@@ -397,4 +397,5 @@ def test_sandbox_fusion(box):
                                     ({**late, "run_timeout": -1}, 400, "seconds"), ({**late, "files": {"a": "%"}}, 400, "base64")):
             told = server.ask("/run_code", asked)
             assert told[0] == status and word in told[1]["error"], told
-        assert server.ask("/run_jupyter", {"cells": []})[0] == 501
+        status, told = server.ask("/run_jupyter", {"cells": []})
+        assert status in (200, 501) and (status == 200 or "ipython" in told["error"])

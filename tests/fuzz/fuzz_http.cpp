@@ -65,15 +65,17 @@ void check_head(std::string_view text, std::string_view rest) {
 }
 
 void check_job(std::string_view bytes) {
-    const auto made = http::fusion_job(bytes, "mark", [](std::string_view) { return true; });
-    if (const auto* const job = std::get_if<http::FusionJob>(&made)) {
-        const Request request = parse_request(job->job, Form::once);
-        require(std::holds_alternative<Job>(request), "a request to run code becomes a job");
+    for (const auto make : {http::fusion_job, http::notebook_job}) {
+        const auto made = make(bytes, "mark", [](std::string_view) { return true; });
+        if (const auto* const job = std::get_if<http::FusionJob>(&made))
+            require(std::holds_alternative<Job>(parse_request(job->job, Form::once)),
+                    "a request to run code becomes a job");
     }
     const std::string answer(bytes);
     for (const bool compiled : {false, true}) {
         http::FusionJob job;
         job.compiled = compiled;
+        job.notebook = !compiled;
         job.mark = "m";
         job.fetched = {"a"};
         require(nlohmann::json::accept(http::fusion_answer(job, answer)), "a response is JSON");

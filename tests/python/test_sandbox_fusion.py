@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import subprocess
+import sys
 from base64 import b64decode, b64encode
 
 import pytest
@@ -34,10 +36,12 @@ PROGRAMS = {
 
 @pytest.fixture
 def service(binary, workdir, monkeypatch):
+    """Its jobs have the interpreter of this environment, which has IPython."""
     (workdir / "token").write_text(TOKEN)
     monkeypatch.setenv("NO_PROXY", "*")
-    process = subprocess.Popen([binary, "exec", "--http", "127.0.0.1:0", "--http-token", str(workdir / "token"), "--no-audit"],
-                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    monkeypatch.setenv("PATH", f"{sys.prefix}/bin:{os.environ['PATH']}")
+    process = subprocess.Popen([binary, "exec", "--http", "127.0.0.1:0", "--http-token", str(workdir / "token"), "--no-audit", "-p", "agent",
+                                "-x", sys.prefix], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     said = process.stderr.readline()
     assert "serving jobs at" in said, said + process.stderr.read()
     address = f"{said.split()[-1]}/{TOKEN}"
@@ -72,8 +76,6 @@ def test_every_end(service):
     assert told.status == RunStatus.Failed and told.run_result.status == CommandRunStatus.Finished and "Permission denied" in told.run_result.stderr
     with pytest.raises(Exception, match="501.*verilog"):
         run("verilog", "")
-    with pytest.raises(Exception, match="501.*notebooks"):
-        run_jupyter(RunJupyterRequest(cells=["1"]), max_attempts=1)
 
 
 def test_files(service):
@@ -81,6 +83,26 @@ def test_files(service):
                files={"in/data": b64encode(bytes(range(256))).decode(), "none": None}, fetch_files=["out", "absent"])
     assert told.status == RunStatus.Success and {name: b64decode(content) for name, content in told.files.items()} == {"out": bytes(range(255, -1, -1))}
     assert run("python", "import os; print(os.listdir())").run_result.stdout == "['main.py']\n", "the next job finds nothing"
+
+
+def notebook(*cells, **more):
+    return run_jupyter(RunJupyterRequest(cells=list(cells), **more), max_attempts=1)
+
+
+def test_notebooks(service):
+    """The first three are SandboxFusion's own tests of it."""
+    assert notebook("print(123)").cells[0].stdout == "123\n"
+    told = notebook('a = "hello"', "a", "print(a)")
+    assert (told.cells[0].stdout, told.cells[1].display[0]["text/plain"], told.cells[2].stdout) == ("", "'hello'", "hello\n"), told
+    told = notebook('a = "hello"', 'import sys\nsys.stderr.write("This is an error message\\n")', "assert False", "print(a)")
+    assert told.status == RunStatus.Success and told.cells[1].stderr == "This is an error message\n"
+    assert told.cells[2].error[0]["ename"] == "AssertionError" and told.cells[3].stdout == "hello\n"
+    told = notebook("while True: pass", "data = open('in', 'rb').read()", "open('out', 'wb').write(data * 2); None", "%time 1", "5;",
+                    "from IPython.display import HTML\nHTML('<b>')", cell_timeout=0.3, files={"in": "aGk="}, fetch_files=["out", "absent"])
+    assert told.cells[0].error[0]["ename"] == "TimeoutError" and told.files == {"out": "aGloaQ=="}
+    assert told.cells[3].stdout and not told.cells[4].display and told.cells[5].display[0]["text/html"] == "<b>"
+    late = notebook("import os; os.system('exec sleep 1000')", total_timeout=1)
+    assert (late.status, late.driver.status, late.cells) == (RunStatus.Failed, CommandRunStatus.TimeLimitExceeded, [])
 
 
 def test_many_at_once(service):

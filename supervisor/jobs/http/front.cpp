@@ -64,10 +64,11 @@ struct Connection {
     std::optional<Body> body;
     std::size_t reserved = 0;  // of `max_bodies`
     Clock::time_point deadline = Clock::time_point::max();
-    std::uint64_t job = 0;  // that it waits for
-    bool closes = false;    // after the next answer
-    bool done = false;      // its last answer is there
-    bool hung_up = false, fusion = false, streams = false;
+    std::uint64_t job = 0;                   // that it waits for
+    decltype(&fusion_job) fusion = nullptr;  // makes the job of the body, where that is none
+    bool closes = false;                     // after the next answer
+    bool done = false;                       // its last answer is there
+    bool hung_up = false, streams = false;
     std::uint32_t watched = 0;
 
     [[nodiscard]] std::size_t unread() const { return out.size() - sent; }
@@ -305,11 +306,10 @@ private:
             counts_.draining = draining_;
             return answer(one, 200, metrics(counts_), "text/plain; version=0.0.4");
         }
-        one.fusion = path == "/run_code";
-        if (path == "/run_jupyter")
-            return Refused{501, "notebooks are not offered here; send each program to /run_code"};
-        if (path != "/v1/jobs" && !one.fusion)
-            return Refused{404, "known: POST /v1/jobs, POST /run_code, GET /healthz, GET /metrics"};
+        one.fusion = path == "/run_code" ? fusion_job : path == "/run_jupyter" ? notebook_job : nullptr;
+        if (path != "/v1/jobs" && one.fusion == nullptr)
+            return Refused{404,
+                           "known: POST /v1/jobs, /run_code and /run_jupyter, GET /healthz and /metrics"};
         if (one.head.method != "POST") return Refused{405, "a job is sent by POST"};
         return begin_body(one);
     }
@@ -396,8 +396,8 @@ private:
         InFlight job;
         std::string text = std::move(one.body->bytes());
         release_body(one);
-        if (one.fusion) {
-            auto made = fusion_job(text, mark_ + std::to_string(number), has_program);
+        if (one.fusion != nullptr) {
+            auto made = one.fusion(text, mark_ + std::to_string(number), has_program);
             if (const auto* const refused = std::get_if<Refused>(&made)) return refuse_job(one, *refused);
             job.fusion = std::get<FusionJob>(std::move(made));
             text = std::move(job.fusion->job);

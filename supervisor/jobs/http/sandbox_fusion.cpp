@@ -46,6 +46,42 @@ json given(const json& request, const char* name, json otherwise) {
     return value.is_null() ? otherwise : value;
 }
 
+/// Runs the cells of .cells, and writes what became of each into .answer.
+constexpr std::string_view notebook_program = R"(
+import json, os, signal
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+with open(".cells") as file:
+    asked = json.load(file)
+os.remove(".cells")
+shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+def late(*_):
+    raise TimeoutError("the cell took longer than cell_timeout")
+signal.signal(signal.SIGALRM, late)
+def show(value):
+    if value is not None and not shell.displayhook.quiet():
+        shell.user_ns["_"] = value
+        shell.display_pub.publish(*shell.display_formatter.format(value))
+shell.display_trap.hook = show
+answers = []
+for cell in asked["cells"]:
+    errors = []
+    shell._showtraceback = lambda kind, value, lines: errors.append(
+        {"ename": kind.__name__, "evalue": str(value), "traceback": list(lines)})
+    with capture_output() as told:
+        signal.setitimer(signal.ITIMER_REAL, asked["cell_timeout"])
+        try:
+            shell.run_cell(cell, store_history=True)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    answers.append({"stdout": told.stdout, "stderr": told.stderr,
+                    "display": [one.data for one in told.outputs], "error": errors})
+with open(".answer", "w") as file:
+    json.dump(answers, file)
+)";
+constexpr const char* notebook_answer = ".answer";
+
 std::string text_of(const json& request, const char* name) {
     const json value = given(request, name, "");
     if (!value.is_string()) throw InvalidRequest{std::string(name) + ": expected a text"};
@@ -55,9 +91,9 @@ std::string text_of(const json& request, const char* name) {
     return text;
 }
 
-std::int64_t milliseconds_of(const json& request, const char* name) {
+std::int64_t milliseconds_of(const json& request, const char* name, int usual = 10) {
     constexpr double longest = 86'400;
-    const json value = given(request, name, 10);
+    const json value = given(request, name, usual);
     if (!value.is_number() || !(value.get<double>() > 0 && value.get<double>() <= longest))
         throw InvalidRequest{std::string(name) + ": expected seconds above 0, at most 86400"};
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(value.get<double>() * 1000));
@@ -131,10 +167,14 @@ std::string fetching(const FusionJob& made) {
     return text + "exit \"$status\"\n";
 }
 
+/// The job's own limit is so much beyond those of timeout(1).
+constexpr std::int64_t surplus_ms = 1000;
+
+constexpr std::string_view entering = "cd \"${TMPDIR:?}\" || exit 125\n";
+
 /// A program that is alone in its job ends by the job's own limit. Else timeout(1) ends it, and the job's
 /// limit holds what timeout(1) does not reach.
 FusionJob job_of(const json& request, const Language& language, std::string mark) {
-    constexpr std::int64_t surplus = 1000;
     FusionJob made;
     made.compiled = !language.compile.empty();
     made.compile_ms = made.compiled ? milliseconds_of(request, "compile_timeout") : 0;
@@ -144,8 +184,8 @@ FusionJob job_of(const json& request, const Language& language, std::string mark
     if (!alone) made.mark = std::move(mark);
     std::string code = text_of(request, "code");
     if (language.name == "php" && code.find("<?php") == std::string::npos) code.insert(0, "<?php\n");
-    std::string script = "cd \"${TMPDIR:?}\" || exit 125\n" + files_written(request) + "printf %s " +
-                         word(code) + " > " + std::string(language.source) + " || exit 125\n";
+    std::string script = std::string(entering) + files_written(request) + "printf %s " + word(code) + " > " +
+                         std::string(language.source) + " || exit 125\n";
     if (made.compiled) script += compilation(language, made);
     script += (alone ? "exec " : "timeout -s KILL " + in_seconds(made.run_ms) + ' ') +
               std::string(language.run) + '\n';
@@ -153,7 +193,7 @@ FusionJob job_of(const json& request, const Language& language, std::string mark
     json job = {
         {"language", "sh"},
         {"code", std::move(script)},
-        {"timeout", std::to_string(alone ? made.run_ms : made.compile_ms + made.run_ms + surplus) + "ms"}};
+        {"timeout", std::to_string(alone ? made.run_ms : made.compile_ms + made.run_ms + surplus_ms) + "ms"}};
     const json input = given(request, "stdin", "");
     if (!input.is_string()) throw InvalidRequest{"stdin: expected a text"};
     job["stdin"] = input;
@@ -162,6 +202,32 @@ FusionJob job_of(const json& request, const Language& language, std::string mark
     if (memory.get<double>() >= 1)
         job["memory"] = std::to_string(static_cast<std::int64_t>(std::min(memory.get<double>(), 1e9))) + "M";
     made.job = job.dump();
+    return made;
+}
+
+FusionJob notebook_of(const json& request, std::string mark) {
+    FusionJob made;
+    made.notebook = true;
+    made.mark = std::move(mark);
+    made.run_ms = milliseconds_of(request, "total_timeout", 45);
+    made.fetched = fetched(request);
+    made.fetched.emplace_back(notebook_answer);
+    const json cells = given(request, "cells", nullptr), limit = given(request, "cell_timeout", 0);
+    if (!cells.is_array() || !std::ranges::all_of(cells, [](const json& one) { return one.is_string(); }))
+        throw InvalidRequest{"cells: expected a list of texts"};
+    if (!limit.is_number() || !(limit.get<double>() >= 0 && limit.get<double>() <= 86'400))
+        throw InvalidRequest{"cell_timeout: expected seconds, at most 86400, or 0 for none"};
+    if (given(request, "kernel", "python3") != "python3")
+        throw InvalidRequest{"kernel: only python3 is known"};
+    const json asked = {{"cells", cells}, {"cell_timeout", limit}};
+    const std::string script =
+        std::string(entering) + files_written(request) + "printf %s " + word(asked.dump()) +
+        " > .cells || exit 125\nexport IPYTHONDIR=\"$PWD/.ipython\"\ntimeout -s KILL " +
+        in_seconds(made.run_ms) + " python3 -c " + word(notebook_program) + '\n' + fetching(made);
+    made.job = json{{"language", "sh"},
+                    {"code", script},
+                    {"timeout", std::to_string(made.run_ms + surplus_ms) + "ms"}}
+                   .dump();
     return made;
 }
 
@@ -231,6 +297,21 @@ void take_files(const FusionJob& job, Parts& parts) {
     }
 }
 
+/// The response to a notebook. A cell that fails is a cell with errors; the notebook goes on.
+void tell_cells(json& made) {
+    made["driver"] = made["run_result"];
+    made.erase("run_result");
+    made.erase("compile_result");
+    const std::string encoded = json_read::text(json_read::member(made["files"], notebook_answer));
+    made["files"].erase(notebook_answer);
+    json cells = json::parse(decode_base64(encoded).value_or(""), nullptr, false);
+    if (!cells.is_array()) {
+        if (made["status"] == "Success") made["status"] = "Failed";
+        cells = json::array();
+    }
+    made["cells"] = std::move(cells);
+}
+
 json response(const FusionJob& job, const json& answer) {
     namespace read = json_read;
     json made = {{"status", "SandboxError"},     {"message", ""},
@@ -274,7 +355,7 @@ json response(const FusionJob& job, const json& answer) {
 }  // namespace
 
 std::vector<std::string_view> fusion_programs() {
-    std::vector<std::string_view> programs;
+    std::vector<std::string_view> programs{"ipython"};
     for (const Language& language : all) programs.push_back(language.program);
     return programs;
 }
@@ -298,9 +379,21 @@ std::variant<Refused, FusionJob> fusion_job(std::string_view body, std::string m
     }
 }
 
+std::variant<Refused, FusionJob> notebook_job(std::string_view body, std::string mark,
+                                              bool (*has)(std::string_view program)) {
+    if (!has("ipython"))
+        return Refused{501, "notebooks need the program ipython, which this machine does not have"};
+    try {
+        return notebook_of(parse_strictly(body), std::move(mark));
+    } catch (const InvalidRequest& wrong) {
+        return Refused{400, wrong.why};
+    }
+}
+
 std::string fusion_answer(const FusionJob& job, std::string_view answer) {
-    return response(job, json_read::parse_object(std::string(answer)))
-        .dump(-1, ' ', false, json::error_handler_t::replace);
+    json made = response(job, json_read::parse_object(answer));
+    if (job.notebook) tell_cells(made);
+    return made.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace callgate::jobs::http
