@@ -148,12 +148,11 @@ int serve_http(const Arguments& arguments, jobs::Settings settings, std::size_t 
                       ": others can reach this address, so a token is needed; give --http-token FILE, or "
                       "serve on 127.0.0.1 or unix:PATH");
     if (!listener->path.empty()) settings.options.push_back("--deny=" + listener->path);
-    say("serving jobs at " + listener->shown);
     // A page in a browser reaches loopback, but cannot know a token.
     const bool no_browsers = token.empty() && listener->path.empty() && check_enabled("browsers-kept-out");
     const bool asked = check_enabled("token-asked-for");
-    const auto end =
-        jobs::http::serve(settings, *listener, {asked ? token : "", no_browsers, max_jobs}, drain);
+    const auto end = jobs::http::serve(settings, *listener, {asked ? token : "", no_browsers, max_jobs},
+                                       drain, [&listener] { say("serving jobs at " + listener->shown); });
     if (!end) throw Failure(end.error().text);
     return *end == jobs::End::good ? 0 : exit_failure;
 }

@@ -254,9 +254,14 @@ End run_one(const std::string& text, const Settings& settings) {
     return server->run_one(parse_request(text, Form::once));
 }
 
-End serve(const Settings& settings, std::size_t max_jobs, std::optional<std::chrono::milliseconds> drain) {
-    auto* const server = new Server(settings, Form::served, max_jobs, drain);
+End serve(const Settings& settings, std::size_t max_jobs) {
+    auto* const server = new Server(settings, Form::served, max_jobs);
     return server->serve();
+}
+
+End serve(const Settings& settings, std::size_t max_jobs, const Drain& drain) {
+    auto* const server = new Server(settings, Form::served, max_jobs, drain.time);
+    return drain.ready() ? server->serve() : End::unwritten;
 }
 
 }  // namespace callgate::jobs

@@ -28,11 +28,17 @@ enum class End : std::uint8_t {
 /// Call one of the two, once per process, on the main thread and before there is any other. SIGTERM, SIGINT
 /// and SIGHUP end the jobs. Throws std::exception if the loop cannot be made.
 [[nodiscard]] End run_one(const std::string& text, const Settings& settings);
-/// Returns at the end of stdin and of all jobs. At most `max_jobs` run at a time. Where `drain` is set, the
-/// first signal ends no job yet: the line `drain_line` asks the sender for the end of stdin. After that time,
-/// or after a second signal, the jobs are ended.
-[[nodiscard]] End serve(const Settings& settings, std::size_t max_jobs,
-                        std::optional<std::chrono::milliseconds> drain = std::nullopt);
+/// Returns at the end of stdin and of all jobs. At most `max_jobs` run at a time.
+[[nodiscard]] End serve(const Settings& settings, std::size_t max_jobs);
+
+/// A server whose first signal ends no job yet. The line `drain_line` then asks the sender for the end of
+/// stdin. After `time`, or after a second signal, the jobs are ended.
+struct Drain {
+    std::chrono::milliseconds time;
+    /// Called once, when signals are waited for; false ends the server.
+    std::function<bool()> ready;
+};
+[[nodiscard]] End serve(const Settings& settings, std::size_t max_jobs, const Drain& drain);
 inline constexpr std::string_view drain_line = "{\"drain\":true}\n";
 
 }  // namespace callgate::jobs

@@ -161,6 +161,21 @@ def test_jobs_from_a_file_with_the_answers_in_a_file(box):
     assert sorted(check(json.loads(line))["output"] for line in answers.read_text().splitlines()) == [f"{key}\n" for key in range(5)]
 
 
+def test_pieces_of_output_come_before_the_answer(box):
+    """The second is written only when the first has been read. What is not kept is not sent either."""
+    os.mkfifo(box.tree / "fifo")
+    box.own(box.tree / "fifo")
+    process = bare_server(box, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdin.write(json.dumps(bash(1, "echo one; read -r x < fifo; echo two-three >&2", stream=True, max_output=5)).encode() + b"\n")
+    process.stdin.close()
+    assert json.loads(process.stdout.readline()) == {"id": 1, "stream": "output", "text": "one\n"}
+    harness.as_user(box.user, lambda: (box.tree / "fifo").write_text("on\n"))
+    assert json.loads(process.stdout.readline()) == {"id": 1, "stream": "error", "text": "two-t"}
+    answer = check(json.loads(process.stdout.readline()))
+    assert (answer["output"], answer["error"], answer["error_bytes"]) == ("one\n", "two-t", 10)
+    assert process.wait(harness.DEADLINE) == 0 and process.stderr.read() == b""
+
+
 def bare_server(box: harness.Box, **streams) -> subprocess.Popen:
     return box.start([str(box.callgate), "exec", "--serve", "--no-audit"], stderr=subprocess.PIPE, **streams)
 

@@ -14,8 +14,17 @@ import pytest
 import requests
 
 sandbox_fusion = pytest.importorskip("sandbox_fusion")
-from sandbox_fusion import CommandRunStatus, RunCodeRequest, RunJupyterRequest, RunStatus, SummaryMapping  # noqa: E402
-from sandbox_fusion import run_code, run_code_async, run_jupyter, summary_run_code_result  # noqa: E402
+from sandbox_fusion import (  # noqa: E402
+    CommandRunStatus,
+    RunCodeRequest,
+    RunJupyterRequest,
+    RunStatus,
+    SummaryMapping,
+    run_code,
+    run_code_async,
+    run_jupyter,
+    summary_run_code_result,
+)
 
 TOKEN = "a-token-of-the-tests"
 AT_ONCE = 128
@@ -24,9 +33,10 @@ PROGRAMS = {
     "python": ("python3", "print(input()[::-1])"),
     "bash": ("bash", "rev"),
     "nodejs": ("node", "console.log(require('fs').readFileSync(0, 'utf8').trim().split('').reverse().join(''))"),
-    "cpp": ("g++", "#include <bits/stdc++.h>\nint main() { std::string s; std::cin >> s; std::reverse(s.begin(), s.end()); std::cout << s << '\\n'; }"),
-    "java": ("javac", "public class Main { public static void main(String[] a) { System.out.println(new StringBuilder("
-                      "new java.util.Scanner(System.in).next()).reverse()); } }"),
+    "cpp": ("g++", "#include <bits/stdc++.h>\nusing namespace std;\n"
+            "int main() { string s; cin >> s; reverse(s.begin(), s.end()); cout << s << '\\n'; }"),
+    "java": ("javac", "public class Main { public static void main(String[] a) { "
+             "System.out.println(new StringBuilder(new java.util.Scanner(System.in).next()).reverse()); } }"),
     "perl": ("perl", "chomp($_ = <STDIN>); print scalar reverse($_), \"\\n\";"),
     "ruby": ("ruby", "puts gets.chomp.reverse"),
     "lua": ("lua", "print(string.reverse(io.read()))"),
@@ -40,8 +50,8 @@ def service(binary, workdir, monkeypatch):
     (workdir / "token").write_text(TOKEN)
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("PATH", f"{sys.prefix}/bin:{os.environ['PATH']}")
-    process = subprocess.Popen([binary, "exec", "--http", "127.0.0.1:0", "--http-token", str(workdir / "token"), "--no-audit", "-p", "agent",
-                                "-x", sys.prefix], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    line = [binary, "exec", "--http", "127.0.0.1:0", "--http-token", str(workdir / "token"), "--no-audit", "-p", "agent", "-x", sys.prefix]
+    process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     said = process.stderr.readline()
     assert "serving jobs at" in said, said + process.stderr.read()
     address = f"{said.split()[-1]}/{TOKEN}"
@@ -69,11 +79,13 @@ def test_languages(service):
 def test_every_end(service):
     mapping = SummaryMapping(Success="ok", Failed="failed", CompileFailed="compile", RunFailed="run", RunTimeout="late")
     for language, code, word in (("python", "print(1)", "ok"), ("python", "1/0", "run"), ("python", "while 1: pass", "late"),
-                                 ("cpp", "int main() {", "compile"), ("cpp", "int main() { return 7; }", "run"), ("cpp", "int main() { while (1); }", "late")):
+                                 ("cpp", "int main() {", "compile"), ("cpp", "int main() { return 7; }", "run"),
+                                 ("cpp", "int main() { while (1); }", "late")):
         if language == "python" or shutil.which("g++"):
             assert summary_run_code_result(run(language, code, run_timeout=1, compile_timeout=60), mapping) == word, code
     told = run("python", "import os; print(os.getcwd()); print(open('/etc/shadow').read())")
-    assert told.status == RunStatus.Failed and told.run_result.status == CommandRunStatus.Finished and "Permission denied" in told.run_result.stderr
+    assert (told.status, told.run_result.status) == (RunStatus.Failed, CommandRunStatus.Finished)
+    assert "Permission denied" in told.run_result.stderr
     with pytest.raises(Exception, match="501.*verilog"):
         run("verilog", "")
 
@@ -81,7 +93,8 @@ def test_every_end(service):
 def test_files(service):
     told = run("python", "data = open('in/data', 'rb').read()\nopen('out', 'wb').write(data[::-1])",
                files={"in/data": b64encode(bytes(range(256))).decode(), "none": None}, fetch_files=["out", "absent"])
-    assert told.status == RunStatus.Success and {name: b64decode(content) for name, content in told.files.items()} == {"out": bytes(range(255, -1, -1))}
+    assert told.status == RunStatus.Success and list(told.files) == ["out"]
+    assert b64decode(told.files["out"]) == bytes(range(255, -1, -1))
     assert run("python", "import os; print(os.listdir())").run_result.stdout == "['main.py']\n", "the next job finds nothing"
 
 
@@ -107,17 +120,19 @@ def test_notebooks(service):
 
 def test_many_at_once(service):
     async def all_of_them():
-        return await asyncio.gather(*[run_code_async(RunCodeRequest(language="bash", code=f"echo {number}"), max_attempts=1) for number in range(AT_ONCE)])
+        requests = [RunCodeRequest(language="bash", code=f"echo {number}") for number in range(AT_ONCE)]
+        return await asyncio.gather(*[run_code_async(one, max_attempts=1) for one in requests])
     assert [told.run_result.stdout for told in asyncio.run(all_of_them())] == [f"{number}\n" for number in range(AT_ONCE)]
 
 
 def test_as_verl_asks(service):
     """Its `call_sandbox_api` posts this text with these headers, and looks at these members."""
-    payload = json.dumps({"compile_timeout": 10, "run_timeout": 10, "code": "print(int(input()) * 2)", "stdin": "21", "memory_limit_MB": 1024,
-                          "language": "python", "files": {}, "fetch_files": []})
+    payload = json.dumps({"compile_timeout": 10, "run_timeout": 10, "code": "print(int(input()) * 2)", "stdin": "21",
+                          "memory_limit_MB": 1024, "language": "python", "files": {}, "fetch_files": []})
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
     answer = requests.post(f"{service}/run_code", headers=headers, data=payload, timeout=60)
     assert answer.status_code == 200
     told = answer.json()
-    assert (told["status"], told["run_result"]["status"], told["run_result"]["return_code"], told["run_result"]["stdout"]) == ("Success", "Finished", 0, "42\n")
+    ran = told["run_result"]
+    assert (told["status"], ran["status"], ran["return_code"], ran["stdout"]) == ("Success", "Finished", 0, "42\n")
     assert told["compile_result"] is None and told["report"]["limits"]["memory"]["limit"] == 1024 << 20, told["report"]["limits"]

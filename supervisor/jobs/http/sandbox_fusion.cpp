@@ -168,7 +168,7 @@ std::string fetching(const FusionJob& made) {
 }
 
 /// The job's own limit is so much beyond those of timeout(1).
-constexpr std::int64_t surplus_ms = 1000;
+constexpr std::int64_t surplus_ms = 10'000;
 
 constexpr std::string_view entering = "cd \"${TMPDIR:?}\" || exit 125\n";
 

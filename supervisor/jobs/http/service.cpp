@@ -167,19 +167,25 @@ Expected<std::string> read_token(std::string text) {
 }
 
 Expected<End> serve(const Settings& settings, const Listener& listener, const FrontSettings& front,
-                    std::chrono::milliseconds drain) {
+                    std::chrono::milliseconds drain, const std::function<void()>& ready) {
     std::array<int, 2> pair{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
         return Problem{"cannot start the front of --http: " + errno_code().message()};
-    UniqueFd ours(pair[0]);
+    const UniqueFd ours(pair[0]);
     UniqueFd theirs(::fcntl(pair[1], F_DUPFD_CLOEXEC, first_descriptor));
     ::close(pair[1]);
-    auto child = start_front(listener, front, theirs, SignalState::current());
-    if (!child) return child.error();
-    theirs.reset();
-    if (::dup2(ours.get(), STDIN_FILENO) < 0 || ::dup2(ours.get(), STDOUT_FILENO) < 0)
+    if (!theirs || ::dup2(ours.get(), STDIN_FILENO) < 0 || ::dup2(ours.get(), STDOUT_FILENO) < 0)
         return Problem{"cannot start the front of --http: " + errno_code().message()};
-    const End end = jobs::serve(settings, front.jobs, drain);
+    Expected<Child> child = Child{};
+    const SignalState signals = SignalState::current();
+    const auto start = [&] {
+        child = start_front(listener, front, theirs, signals);
+        theirs.reset();
+        if (child) ready();
+        return child.has_value();
+    };
+    const End end = jobs::serve(settings, front.jobs, {drain, start});
+    if (!child) return child.error();
     ::shutdown(ours.get(), SHUT_RDWR);
     const int status = end_front(*child);
     struct stat now {};

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -32,9 +33,10 @@ struct Listener {
 /// Reads what a token is made of; `text` is the file's. Fails where it is short, or a path could not hold it.
 [[nodiscard]] Expected<std::string> read_token(std::string text);
 
-/// Serves until a signal, then takes no more jobs, lets those that run end within `drain`, and returns. Fails
-/// where the front could not start or has ended by itself.
+/// Serves until a signal, then takes no more jobs, lets those that run end within `drain`, and returns. Calls
+/// `ready` when signals do so. Fails where the front could not start or has ended by itself.
 [[nodiscard]] Expected<End> serve(const Settings& settings, const Listener& listener,
-                                  const FrontSettings& front, std::chrono::milliseconds drain);
+                                  const FrontSettings& front, std::chrono::milliseconds drain,
+                                  const std::function<void()>& ready);
 
 }  // namespace callgate::jobs::http
