@@ -205,7 +205,7 @@ class Model:
         else:
             name, arguments = {"shell": ("run_shell_command", {"command": step[1], "description": "one step", "is_background": False}),
                                "write": ("write_file", {"file_path": step[1], "content": step[-1]}),
-                               "read": ("read_file", {"file_path": step[1]})}[step[0]]
+                               "read": ("read_file", {"file_path": step[1]}), "mcp": mcp_call(step, body)}[step[0]]
             part = {"functionCall": {"name": name, "args": arguments, "id": f"call_{len(results):04}"}}
         whole = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
                  "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20}, "modelVersion": "m"}
@@ -214,7 +214,7 @@ class Model:
 
 def mcp_call(step: Step, body: dict[str, Any]) -> tuple[str, Any]:
     """Agents give such a tool a longer name. It may stand in their words alone, if they offer the tool on demand."""
-    found = re.findall(rf"\w*{step[1]}\b", json.dumps(body)) if step[0] == "mcp" else [""]
+    found = re.findall(rf"[\w-]*{step[1]}\b", json.dumps(body)) if step[0] == "mcp" else [""]
     return max(found, key=len, default=f"callgate___{step[1]}"), json.loads(step[-1]) if step[0] == "mcp" else {}
 
 

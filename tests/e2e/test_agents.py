@@ -282,22 +282,38 @@ def asks_by(place: str) -> Callable[[Path, str], list[str]]:
     return asks
 
 
+def copilot_asks(_home: Path, callgate: str) -> list[str]:
+    server = {"type": "local", "command": callgate, "args": ["mcp"], "tools": ["*"]}
+    return ["--additional-mcp-config", json.dumps({"mcpServers": {"callgate": server}})]
+
+
+def with_settings(place: str, more: Callable[[str], dict[str, Any]]) -> Callable[[Path, str], list[str]]:
+    def asks(home: Path, callgate: str) -> list[str]:
+        file = home / place
+        file.write_text(json.dumps(json.loads(file.read_text()) | more(callgate)))
+        return []
+    return asks
+
+
 AGENTS = [one for one in (
     Agent("claude", ("-p", "fix it", "--dangerously-skip-permissions"), ".claude/.credentials.json", log_claude_in,
           {"IS_SANDBOX": "1", "ANTHROPIC_BASE_URL": "URL", "CLAUDE_CODE_OAUTH_TOKEN": LOGIN}, asks=claude_asks),
     Agent("gemini", ("-p", "fix it", "--yolo"), ".gemini/.env", log_gemini_in,
-          {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GOOGLE_GEMINI_BASE_URL": "URL"}, reads_login=False),
+          {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GOOGLE_GEMINI_BASE_URL": "URL"}, reads_login=False,
+          asks=with_settings(".gemini/settings.json", lambda callgate: {"mcpServers": {"callgate": {"command": callgate, "args": ["mcp"]}}})),
     # Its read tool is its shell.
     Agent("codex", ("exec", "--skip-git-repo-check", "fix it"), ".codex/auth.json", log_codex_in, {"CODEX_API_KEY": LOGIN},
           reads_login=False, asks=codex_asks),
-    Agent("qwen", ("-p", "fix it", "--yolo"), ".qwen/settings.json", log_qwen_in),
+    Agent("qwen", ("-p", "fix it", "--yolo"), ".qwen/settings.json", log_qwen_in, asks=claude_asks),
     # Its repository of states works without git's settings.
     Agent("opencode", ("run", "-m", "own/m", "fix it"), ".local/share/opencode/auth.json", log_opencode_in,
-          does_without=".*/snapshot/.*/config"),
+          does_without=".*/snapshot/.*/config",
+          asks=with_settings(".config/opencode/opencode.json", lambda callgate: {"mcp": {"callgate": {"type": "local", "command": [callgate, "mcp"]}}})),
     # A child of it looks for what it has unpacked there.
     Agent("copilot", ("-p", "fix it", "--yolo"), ".copilot/login.json", log_copilot_in,
           {"COPILOT_PROVIDER_BASE_URL": "URL/v1", "COPILOT_PROVIDER_API_KEY": LOGIN, "COPILOT_PROVIDER_TYPE": "openai",
-           "COPILOT_MODEL": "gpt-4o", "COPILOT_OFFLINE": "true"}, does_without=r".*/\.cache(/copilot)?"),
+           "COPILOT_MODEL": "gpt-4o", "COPILOT_OFFLINE": "true"}, does_without=r".*/\.cache(/copilot)?",
+          asks=copilot_asks),
     Agent("pi", ("--provider", "own", "--model", "m", "-p", "fix it"), ".pi/agent/auth.json", log_pi_in),
     # Its read tool refuses that file.
     Agent("continue", ("-p", "--auto", "fix it"), ".continue/config.yaml", log_continue_in, reads_login=False,
@@ -421,10 +437,13 @@ class Session:
         return f"{self.result.describe()}\n{json.dumps(self.model.results, indent=1)}"
 
 
+def install(registry: int) -> str:
+    return (f"python3 -m pip install -q --target site --index-url http://127.0.0.1:{registry}/simple thing && "
+            "PYTHONPATH=site python3 -c 'import thing' && rm -r site")
+
+
 def work(box: harness.Box, registry: int) -> list[Step]:
-    install = (f"python3 -m pip install -q --target site --index-url http://127.0.0.1:{registry}/simple thing && "
-               "PYTHONPATH=site python3 -c 'import thing' && rm -r site")
-    return [("shell", install), ("write", f"{box.tree}/fixed.py", "def add(a, b):\n    return a + b\n"), ("shell", "mv fixed.py calc.py && python3 test_calc.py"),
+    return [("shell", install(registry)), ("write", f"{box.tree}/fixed.py", "def add(a, b):\n    return a + b\n"), ("shell", "mv fixed.py calc.py && python3 test_calc.py"),
             ("shell", "git add -A && git commit -q -m fixed && git log --oneline | wc -l")]
 
 
@@ -530,18 +549,19 @@ def add(a, b): return a + b
 if AIDER.exists():
 
     def test_aider_works_and_its_commands_get_no_file_of_keys(box):
-        """It has no tools: its model edits, and the person's test command runs. That command has the key, as docs/agents.md says."""
+        """It has no tools: its model edits, and the person's test command runs. A package is installed for that."""
         def text(said: str) -> str:
             return "fix it" if "# Diffs:" in said else "done" if "return a + b" in said else EDIT
 
         box.file(box.home / ".ssh" / "id_ed25519", KEY.encode(), 0o600)
         interpreter = (AIDER.parent / "python").resolve()
-        with Model([], text) as model:
+        with Model([], text) as model, Registry() as registry:
             box.file(box.home / ".aider.conf.yml", f"openai-api-key: {LOGIN}\nopenai-api-base: {model.url}/v1\nmodel: openai/gpt-4o\n".encode(), 0o600)
             rules = {"rules": [{"id": "model", "party": "agent", "allow": "connect", "address": "127.0.0.1", "port": model.port},
                                {"id": "elsewhere", "deny": "connect", "errno": "ENETUNREACH", "host": ["*.org", "*.com", "*.ai", "*.dev"]},
                                {"id": "installed", "allow": ["read", "execute"], "path": [f"{INSTALLED}/**", f"{interpreter.parents[1]}/**"]}]}
-            test = (f"python3 test_calc.py && cat ~/.aider.conf.yml ~/.ssh/id_ed25519; echo evil >> ~/.bashrc; echo evil >> ~/.aider.conf.yml; "
+            rules["rules"].append({"id": "registry", "allow": "connect", "address": "127.0.0.1", "port": registry.port})
+            test = (f"env; {install(registry.port)}; python3 test_calc.py && cat ~/.aider.conf.yml ~/.ssh/id_ed25519; echo evil >> ~/.bashrc; echo evil >> ~/.aider.conf.yml; "
                     f"curl -s -m 5 http://127.0.0.1:{model.port}/leak; true")
             made = box.start(["/bin/sh", "-c", PROJECT], cwd=box.tree, env={**box.environment(), "HOME": str(box.home)})
             assert made.wait() == 0
@@ -552,7 +572,8 @@ if AIDER.exists():
         log = box.run(["/usr/bin/git", "log", "--oneline"], supervised=False, cwd=box.tree)
         assert len(log.text.splitlines()) == 2, log.describe()
         assert model.keys == {LOGIN} and "/leak" not in model.paths, model.paths
-        assert KEY not in result.text and "evil" not in (box.home / ".aider.conf.yml").read_text(), result.describe()
+        assert "thing works" in result.text and "tests pass" in result.text, result.describe()
+        assert KEY not in result.text and LOGIN not in result.text and "evil" not in (box.home / ".aider.conf.yml").read_text(), result.describe()
         assert not (box.home / ".bashrc").exists(), result.describe()
         denied = {Path(one["object"]).name for one in result.report["denials"] if one["operation"] in ("read", "create", "modify")}
         assert denied == {".aider.conf.yml", "id_ed25519", ".bashrc"}, result.describe()
