@@ -271,7 +271,7 @@ def test_a_crowd_of_stalled_clients_keeps_nobody_out(box):
 
 
 def test_each_job_has_one_answer_among_clients_that_vanish(box):
-    """One of three clients stays, one goes at once, and one goes while its job writes more than a socket holds."""
+    """A third of the clients stays, a third goes at once, and a third goes while its job writes more than a socket holds."""
     with service(box, "--jobs", "4") as server, concurrent.futures.ThreadPoolExecutor(6) as clients:
         def client(number: int) -> str:
             body = json.dumps(bash(f"head -c 300000 /dev/zero | tr '\\0' x; echo {number} >> began; echo {number} >&2", id=number)).encode()
