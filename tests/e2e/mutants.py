@@ -347,6 +347,7 @@ CHECKS = (
     Mutant("offered-width", (), test="test_approval.py::test_an_answer_is_never_wider_than_what_was_offered[home]"),
     Mutant("token-asked-for", (), test="test_exec_http.py::test_a_token_is_asked_for"),
     Mutant("token-file-closed", (), test="test_exec_http.py::test_a_token_is_asked_for"),
+    Mutant("service-socket-closed", (), test="test_exec_http.py::test_a_token_is_asked_for"),
     Mutant("browsers-kept-out", (), test="test_exec_http.py::test_a_page_in_a_browser_starts_no_job"),
     Mutant("gained-grant", (), test="test_approval_attacks.py::test_what_gets_a_name_beneath_a_grant_is_asked_about_by_itself[a rename]"),
 )

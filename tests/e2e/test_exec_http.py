@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import errno
 import http.client
 import json
 import os
@@ -131,15 +132,17 @@ def test_a_token_is_asked_for(box):
     box.file(box.tree / "keys/twin", b"twin", 0o600)
     with service(box, "--http-token", str(token), at=f"unix:{box.root}/one.sock") as server:
         assert (box.root / "one.sock").stat().st_mode & 0o777 == 0o600
-        job = bash("cat keys/twin keys/token; ls one.sock")
+        reach = f"import socket; print(socket.socket(socket.AF_UNIX).connect_ex('{box.root}/one.sock'))"
+        job = bash(f'cat keys/twin keys/token; python3 -c "{reach}"', read=[str(box.root)], write=[str(box.root)], connect=[f"unix:{box.root}/one.sock"])
         wrong = [JSON, {**JSON, "Authorization": f"Bearer {TOKEN}x"}, {**JSON, "Authorization": f"Bearer {TOKEN[:-1]}"},
                  {**JSON, "Authorization": f"Basic {TOKEN}"}, {**JSON, "Authorization": TOKEN}, {**JSON, "Authorization": "Bearer "}]
         assert [server.ask("/v1/jobs", job, headers)[0] for headers in wrong] == [401] * len(wrong)
         assert [server.ask(path, job)[0] for path in (f"/{TOKEN}x/v1/jobs", f"//{TOKEN}/v1/jobs", f"/v1/jobs/{TOKEN}", f"/v1/jobs?{TOKEN}")] == [401] * 4
-        assert server.ask("/metrics")[0] == 401 and server.ask("/healthz")[0] == 200
+        assert server.ask("/metrics")[0] == 401
+        assert [server.ask(path)[0] for path in ("/healthz", f"/{TOKEN}/healthz", f"/{TOKEN}/metrics")] == [200] * 3
         for path, headers in ((f"/{TOKEN}/v1/jobs", {}), ("/v1/jobs", {"Authorization": f"Bearer {TOKEN}"})):
             status, answer = server.ask(path, job, headers)
-            assert status == 200 and answer["output"] == "twin" and "denied" in answer["error"], answer
+            assert status == 200 and answer["output"] == f"twin{errno.ECONNREFUSED}\n" and "denied" in answer["error"], answer
     assert not (box.root / "one.sock").exists()
 
 

@@ -296,8 +296,9 @@ private:
         if (!one.head.keeps_open) one.closes = true;
         const bool reads = one.head.method == "GET";
         if (reads && (one.head.chunked || one.head.length > 0)) return Refused{400, "GET has no body here"};
+        const bool authorized = is_authorized(one.head, path);
         if (path == "/healthz" && reads) return answer_health(one);
-        if (!is_authorized(one.head, path)) return Refused{401, "the token is missing or wrong"};
+        if (!authorized) return Refused{401, "the token is missing or wrong"};
         if (settings_.no_browsers && !names_loopback(one.head))
             return Refused{421, "without a token, Host must be localhost or an address"};
         if (path == "/metrics" && reads) {
