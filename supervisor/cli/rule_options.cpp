@@ -324,13 +324,14 @@ CompiledRules compile_rules(const Arguments& arguments, const Places& places,
     if (!context.git_common.empty())
         compiled.choice.linked.resolve_rules(compiled.loaded, context.git_common);
     if (compiled.loaded.snapshot.links) compiled.loaded.snapshot.links->merge(compiled.choice.links);
-    compiled.plan = rules::make_plan(*compiled.loaded.rules, {.landlock_abi = agent::kernel_landlock_abi(),
-                                                              .record = record,
-                                                              .tree = context.tree,
-                                                              .shared_memory = shared_memory(),
-                                                              .processes = decides_processes(),
-                                                              .sockets_on_behalf = agent::pidfd_getfd_refused(),
-                                                              .reasons = options.reasons});
+    compiled.plan =
+        rules::make_plan(*compiled.loaded.rules, {.landlock_abi = agent::kernel_landlock_abi(),
+                                                  .record = record,
+                                                  .tree = context.tree,
+                                                  .shared_memory = shared_memory(),
+                                                  .processes = decides_processes(),
+                                                  .sockets_on_behalf = agent::pidfd_getfd_refused(),
+                                                  .reasons = options.reasons});
     compiled.choice.sources.profile_text = nullptr;  // `context` ends before the choice does
     const CapabilitySet kept = kept_capabilities(arguments);
     compiled.plan.set_ids_left_out = (kept & capability(CAP_FSETID)) == 0 && check_enabled("set-ids");

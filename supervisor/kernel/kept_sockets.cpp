@@ -67,7 +67,8 @@ Result<ino_t> socket_inode(pid_t thread, int number) {
     if (number < 0) return errno_code(EBADF);
     char path[64];
     std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(thread), number);
-    struct stat link {}, object {};
+    struct stat link {
+    }, object{};
     const ReadingCaller reading;
     if (::lstat(path, &link) != 0 || ::stat(path, &object) != 0)
         return errno_code(errno == ENOENT ? EBADF : errno);
@@ -138,8 +139,7 @@ void KeptSockets::forget_locked(ino_t inode) {
     const auto found = kept_.find(inode);
     if (found == kept_.end()) return;
     // The file lives on in the run, and so would the watch.
-    if (found->second.watched)
-        ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, found->second.socket.get(), nullptr);
+    if (found->second.watched) ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, found->second.socket.get(), nullptr);
     kept_.erase(found);
 }
 
@@ -156,7 +156,7 @@ Result<UniqueFd> KeptSockets::of(pid_t thread, int number) {
 
 void KeptSockets::settle(int socket, int error) {
     const int type = option(socket, SOL_SOCKET, SO_TYPE, 0);
-    if (type != SOCK_STREAM && type != SOCK_SEQPACKET) return;
+    if ((type != SOCK_STREAM && type != SOCK_SEQPACKET) || !check_enabled("settled-socket")) return;
     const int domain = option(socket, SOL_SOCKET, SO_DOMAIN, 0);
     const bool listens = option(socket, SOL_SOCKET, SO_ACCEPTCONN, 0) != 0;
     if (listens && listeners_ && domain != AF_UNIX) return;
@@ -222,7 +222,7 @@ void KeptSockets::leave_out_held(Lost& lost) const {
         if (lost.contains(inode)) look(maker);
 }
 
-std::size_t KeptSockets::sweep() {
+void KeptSockets::sweep() {
     const std::lock_guard turn(sweeping_);
     Lost lost;
     {
@@ -234,7 +234,6 @@ std::size_t KeptSockets::sweep() {
     for (int reading = 0; reading < 2 && !lost.empty(); ++reading) leave_out_held(lost);
     const std::lock_guard lock(mutex_);
     for (const auto& [inode, maker] : lost) forget_locked(inode);
-    return lost.size();
 }
 
 void KeptSockets::run(CapabilitySet keep_capabilities) {

@@ -66,8 +66,8 @@ public:
     /// Nothing: the descriptor's socket was not settled.
     [[nodiscard]] std::optional<Settled> settled(pid_t thread, int number);
 
-    /// Forgets the sockets that no process of the run holds. Returns how many those were.
-    std::size_t sweep();
+    /// Forgets the sockets that no process of the run holds.
+    void sweep();
 
 private:
     struct Kept {

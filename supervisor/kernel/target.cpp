@@ -129,8 +129,7 @@ void each_socket(pid_t process, const std::function<bool(int, ino_t)>& visit) {
     const Directory entries(::opendir(ProcPath(process, "fd").text));
     while (const dirent* const entry = entries ? ::readdir(entries.get()) : nullptr) {
         char target[64] = {};
-        const ssize_t length =
-            ::readlinkat(::dirfd(entries.get()), entry->d_name, target, sizeof target - 1);
+        const ssize_t length = ::readlinkat(::dirfd(entries.get()), entry->d_name, target, sizeof target - 1);
         if (length < 0 || !std::string_view(target).starts_with(prefix)) continue;
         if (visit(std::atoi(entry->d_name), std::strtoull(target + prefix.size(), nullptr, 10))) return;
     }

@@ -332,7 +332,12 @@ class Box:
         self.noted: replaying.Noted | None = None  # of the process that was started last
         self.counter = 0
         self.callgate = stage.callgate
+        self.within: list[str] = []  # what runs run in, bare and supervised: a container that is imitated
         self.switches = {name: os.environ[name] for name in SWITCHES if name in os.environ}
+
+    def contain(self, profile: str) -> None:
+        """From here on inside a container with that seccomp profile (tests/programs/prog_container.c)."""
+        self.within = [self.program("prog_container"), profile]
 
     def switch(self, off: str = "", abi: int | None = None) -> None:
         """From here on the build whose checks can be left out (base/test_switch.hpp)."""
@@ -382,7 +387,7 @@ class Box:
         """The line that runs `args` supervised, and where its log will be."""
         if self.callgate is None:
             raise AssertionError("CALLGATE names no program")
-        line = [str(self.callgate), "run"]
+        line = [*self.within, str(self.callgate), "run"]
         if rules is not None:
             line += ["-R", str(self.rules_file(rules))]
         log = None
@@ -408,6 +413,7 @@ class Box:
             cwd: Path | None = None, timeout: float = DEADLINE, audit: bool = True,
             pass_fds: tuple[int, ...] = ()) -> Result:
         if not supervised:
+            args = [*self.within, *args]
             return self.wait(self.start(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         cwd=cwd or self.tree, env=self.environment(env), pass_fds=pass_fds),
                              args, stdin, timeout)

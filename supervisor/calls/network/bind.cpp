@@ -285,7 +285,8 @@ void handle_getsockname(NetworkCall& context) {
 void handle_listen(NetworkCall& context) {
     auto socket = pin_socket(context, context.integer(0));
     if (!context.call.waiting()) return;
-    if (const auto state = socket ? std::nullopt : settled(context)) return answer_settled(context, state->listen);
+    if (const auto state = socket ? std::nullopt : settled(context))
+        return answer_settled(context, state->listen);
     if (!socket) return fail_descriptor_unavailable(context, rules::Operation::bind, socket.error().value());
     if (socket->kind.internet() && socket->kind.type == SOCK_STREAM) {
         const auto local = local_address(socket->fd.get());

@@ -57,6 +57,12 @@ void dissolve(NetworkCall& context, PinnedSocket& socket, const SocketAddress& a
     finish(context, socket, 0, 0, error);
 }
 
+/// Whether the call would dissolve an association.
+bool dissolves(NetworkCall& context) {
+    const auto address = read_address(context.thread(), context.word(1), context.integer(2));
+    return address && address->family() == AF_UNSPEC;
+}
+
 /// Connects without a decision, where no rule applies: the answer is the kernel's own.
 void connect_unchecked(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address) {
     const int result = ::connect(socket.fd.get(), address.get(), address.length);
@@ -209,8 +215,8 @@ void connect_internet(NetworkCall& context, Connecting& call) {
     auto endpoint = endpoint_of(call.address, call.socket.kind, Role::destination);
     // Dissolving an association (AF_UNSPEC) reaches nobody. The kernel itself refuses an address that names
     // no endpoint.
-    const bool dissolves = call.address.family() == AF_UNSPEC && call.address.length >= sizeof(sa_family_t);
-    if (dissolves) return dissolve(context, call.socket, call.address);
+    if (call.address.family() == AF_UNSPEC && call.address.length >= sizeof(sa_family_t))
+        return dissolve(context, call.socket, call.address);
     if (!endpoint) return connect_unchecked(context, call.socket, call.address);
     names::Service* const look_ups = context.network.look_ups;
     const bool stream = call.socket.kind.type == SOCK_STREAM;
@@ -288,7 +294,7 @@ void connect_path(NetworkCall& context, Connecting& call, const std::string& nam
 void handle_connect(NetworkCall& context) {
     auto call = take(context);
     if (!context.call.waiting()) return;
-    if (const auto state = call ? std::nullopt : settled(context))
+    if (const auto state = call || dissolves(context) ? std::nullopt : settled(context))
         return answer_settled(context, state->connect);
     if (!call) return fail_descriptor_unavailable(context, Operation::connect, call.error().value(), {1, 2});
     if (call->socket.kind.internet()) return connect_internet(context, *call);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/test_switch.hpp"
 #include "supervisor/calls/network/ports_in_use.hpp"
 
 namespace callgate::calls {
@@ -122,13 +123,13 @@ int refused_send(const PinnedSocket& socket, const SocketAddress& address, std::
 }
 
 int bind_socket(const PinnedSocket& socket, const SocketAddress& address) {
-    const auto bind = [&] {
-        return ::bind(socket.fd.get(), address.get(), address.length) == 0 ? 0 : errno;
-    };
+    const auto bind = [&] { return ::bind(socket.fd.get(), address.get(), address.length) == 0 ? 0 : errno; };
     const int error = bind();
     // The run may have closed the socket that is there, and only a copy is left.
     kernel::KeptSockets* const kept = kernel::KeptSockets::in_use();
-    return error == EADDRINUSE && kept != nullptr && kept->sweep() != 0 ? bind() : error;
+    if (error != EADDRINUSE || kept == nullptr || !check_enabled("swept-bind")) return error;
+    kept->sweep();
+    return bind();
 }
 
 void finish(NetworkCall& context, PinnedSocket& socket, std::uint64_t sequence, std::int64_t result,

@@ -5,8 +5,9 @@
 // descriptors cannot be copied from the run, callgate makes each socket and keeps a copy
 // (kernel/kept_sockets.hpp). Identity and capabilities of its maker are the caller's.
 //
-// Of UDP without a rule the program gets a socket of the room (names/room.hpp): it reaches the run's name server and
-// nothing else, so no send on it is judged. No path leads from here to a real UDP socket. Never continued.
+// Of UDP without a rule the program gets a socket of the room (names/room.hpp): it reaches the run's name
+// server and nothing else, so no send on it is judged. No path leads from here to a real UDP socket. Never
+// continued.
 //
 // An end of a pair of datagram sockets could send to any other socket, by an address in memory. So the pair
 // is one of sequenced packets: it keeps boundaries too, and sends to its other end whatever the address says.

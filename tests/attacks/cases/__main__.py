@@ -25,6 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the supervising process")
     parser.add_argument("--option", action="append", default=[], help="one more option of callgate run")
     parser.add_argument("--off", default="", metavar="CHECK[,CHECK]", help="checks to leave out (CALLGATE_SWITCHED names the build)")
+    parser.add_argument("--container", default="", metavar="PROFILE", help="within an imitated container: docker, podman (prog_container.c)")
     parser.add_argument("--abi", type=int, help="an older Landlock ABI (CALLGATE_SWITCHED)")
     parser.add_argument("--runs", default="control,held,twin", help="which of the three")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results there, one object per line")
@@ -46,7 +47,7 @@ def main() -> int:
         for case in chosen:
             for user in users:
                 result = run_case(case, stage, user, environment=environment, options=given.option,
-                                  switch_off=given.off, abi=given.abi, runs=given.runs.split(","))
+                                  switch_off=given.off, abi=given.abi, container=given.container, runs=given.runs.split(","))
                 results.append(result)
                 print(table.line(result.row()), flush=True)
                 if not result.good:

@@ -167,13 +167,13 @@ def wins(result: harness.Result) -> tuple[int, int]:
 
 def run_case(case: Case, stage: harness.Stage, user: harness.User, *, callgate: Path | None = None,
              environment: dict[str, str] | None = None, options: Iterable[str] = (), switch_off: str = "", abi: int | None = None,
-             runs: Iterable[str] = ("control", "held", "twin"), patience: int = 1) -> Result:
+             runs: Iterable[str] = ("control", "held", "twin"), patience: int = 1, container: str = "") -> Result:
     """Runs a case as `user`.
 
     `callgate`: another build, readable by any user; `environment`: what the supervising process gets besides; `options`: more
     options of `callgate run`; `switch_off`, `abi`: with the build whose checks can be left out (base/test_switch.hpp); `runs`:
     which of the three, in this order (a mutant needs only `held` of a case that is good without it); `patience`: how much longer
-    races last.
+    races last; `container`: within that imitated profile.
     """
     result = Result(case.name, case.paragraph, user.kind)
     if case.only and case.only != user.kind:
@@ -187,6 +187,8 @@ def run_case(case: Case, stage: harness.Stage, user: harness.User, *, callgate: 
         box.callgate = callgate
     if switch_off or abi is not None:
         box.switch(switch_off, abi)
+    if container:
+        box.contain(container)
     if environment is not None:
         box.switches = {**box.switches, **environment}
     scene = Scene(box, options)
