@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -20,11 +21,16 @@ namespace callgate {
 
 /// With O_PATH in `flags`, a link at the last component is opened itself. Async-signal-safe.
 [[nodiscard]] inline UniqueFd open_without_links(const char* path, std::uint64_t flags) {
-    open_how how{};
-    how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
-    how.resolve = RESOLVE_NO_SYMLINKS;
-    UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how)));
-    if (fd || errno != ENOSYS) return fd;
+    static std::atomic<bool> refused = false;  // for O_PATH: within a run each such call would wait in vain
+    UniqueFd fd;
+    if (!refused || (flags & O_PATH) == 0) {
+        open_how how{};
+        how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
+        how.resolve = RESOLVE_NO_SYMLINKS;
+        fd.reset(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how)));
+        if (fd || errno != ENOSYS) return fd;
+        refused = true;
+    }
     // Within a run this call does not exist for O_PATH. The kernel's own name of the object then shows
     // whether a link led there, as the resolved path holds none.
     fd.reset(::open(path, static_cast<int>(flags) | O_CLOEXEC | O_NOFOLLOW));
