@@ -16,7 +16,7 @@ bool names(const Grant& grant, const std::string& name) {
     return rules::HostPattern{grant.subject.object.name, grant.scope == Scope::tree}.matches(name);
 }
 
-/// What tools were granted, the agent may do too: it could start a tool for it. Never the reverse.
+/// A grant to tools reaches the agent, too: it could start a tool for that. No other grant leaves its party.
 bool reaches(const std::optional<rules::Party>& granted, const std::optional<rules::Party>& asking) {
     return asking == granted || (granted == rules::Party::tools && asking == rules::Party::agent);
 }

@@ -45,7 +45,8 @@ UniqueFd memory_copy(const std::string& content, mode_t mode) {
     return UniqueFd(::open(path.text, O_RDONLY | O_CLOEXEC));
 }
 
-/// The name by which the format of `path` is known: its own, or that of the user's link to it that a rule names.
+/// The name by which the format of `path` is known: its own, or that of the user's link to it that a rule
+/// names.
 std::string_view settings_name(std::string_view path, const FileNeeds& needs) {
     if (needs.links == nullptr || settings_known(path)) return path;
     for (const auto& [name, real] : *needs.links)
@@ -73,7 +74,9 @@ bool Opening::hand_filtered(const Object& object, const Subject& judged, const r
     const auto content = content_of(object);
     const std::string* const run_file = context_.files.login_file;
     const std::string_view login_file = run_file == nullptr ? "" : std::string_view(*run_file);
-    const auto copy = content ? settings_copy(settings_name(object.path, context_.files), *content, login_file) : std::nullopt;
+    const auto copy = content
+                          ? settings_copy(settings_name(object.path, context_.files), *content, login_file)
+                          : std::nullopt;
     UniqueFd file = copy ? memory_copy(*copy, object.status.st_mode) : UniqueFd();
     audit::Decision decision = decision_on(context_, judged, verdict);
     if (!file) {
