@@ -1,7 +1,6 @@
 #include "supervisor/jobs/http/front.hpp"
 
 #include <fcntl.h>
-#include <sodium/utils.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -21,9 +20,10 @@
 #include "base/number.hpp"
 #include "base/read_whole.hpp"
 #include "base/sha256.hpp"
-#include "base/unique_fd.hpp"
 #include "relay/confine.hpp"
+#include "supervisor/jobs/http/access.hpp"
 #include "supervisor/jobs/http/answer.hpp"
+#include "supervisor/jobs/http/connection.hpp"
 #include "supervisor/jobs/http/request.hpp"
 #include "supervisor/jobs/http/sandbox_fusion.hpp"
 #include "supervisor/jobs/job.hpp"
@@ -33,46 +33,17 @@ namespace callgate::jobs::http {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using std::chrono::seconds;
-
-constexpr seconds head_time{10}, body_time{60}, idle_time{60}, write_time{60}, last_time{2};
 constexpr std::size_t max_connections = 10'000, kept_descriptors = 32;
 /// Jobs that may wait in the server beyond those that run.
 constexpr std::size_t max_waiting_jobs = 900;
 constexpr std::size_t max_bodies = std::size_t{256} << 20U;   // of all connections
 constexpr std::size_t max_answers = std::size_t{256} << 20U;  // that wait for their readers
 constexpr std::size_t piece = 65536;
-/// Further requests of a connection are read when so much of its answers is left.
-constexpr std::size_t max_unread = 65536;
-
 constexpr std::uint64_t jobs_event = 0, listener_event = 1, first_connection = 2;
 
 std::set<std::string, std::less<>> programs;  // of PATH, before the process is confined
 
 bool has_program(std::string_view name) { return programs.contains(name); }
-
-enum class Phase : std::uint8_t { head, body, busy, last };
-
-struct Connection {
-    UniqueFd socket;
-    std::uint64_t number = 0;
-    Phase phase = Phase::head;
-    std::string in, out;
-    std::size_t sent = 0;  // of `out`
-    Head head;
-    std::optional<Body> body;
-    std::size_t reserved = 0;  // of `max_bodies`
-    Clock::time_point deadline = Clock::time_point::max();
-    std::uint64_t job = 0;                   // that it waits for
-    decltype(&fusion_job) fusion = nullptr;  // makes the job of the body, where that is none
-    bool closes = false;                     // after the next answer
-    bool done = false;                       // its last answer is there
-    bool hung_up = false, streams = false;
-    std::uint32_t watched = 0;
-
-    [[nodiscard]] std::size_t unread() const { return out.size() - sent; }
-};
 
 /// A job that the server has.
 struct InFlight {
@@ -86,7 +57,7 @@ struct InFlight {
 class Front {
 public:
     explicit Front(FrontSettings settings)
-        : settings_(std::move(settings)), token_(digest(settings_.token)), max_(descriptors()) {
+        : settings_(std::move(settings)), access_(settings_), max_(descriptors()) {
         std::array<unsigned char, 16> random{};
         if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) max_ = 0;
         mark_ = sha256_hex({reinterpret_cast<const char*>(random.data()), random.size()}).substr(0, 32);
@@ -110,18 +81,12 @@ public:
                 handle(events[static_cast<std::size_t>(index)].data.u64,
                        events[static_cast<std::size_t>(index)].events);
             end_late();
-            finish_drain();
             watch_server();
+            finish_drain();
         }
     }
 
 private:
-    static Sha256::Digest digest(std::string_view text) {
-        Sha256 sum;
-        sum.add(text);
-        return sum.digest();
-    }
-
     static std::size_t descriptors() {
         rlimit limit{};
         if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
@@ -140,8 +105,9 @@ private:
     /// After the server's end only answers are left to be written.
     [[nodiscard]] bool over() const {
         return server_ended_ &&
-               (now_ > answers_until_ ||
-                std::ranges::all_of(connections_, [](const auto& one) { return one.second->unread() == 0; }));
+               (now_ > answers_until_ || std::ranges::all_of(connections_, [](const auto& one) {
+                    return one.second->out.size() == 0;
+                }));
     }
 
     void handle(std::uint64_t event, std::uint32_t kinds) {
@@ -190,12 +156,10 @@ private:
         if (const auto job = in_flight_.find(one.job); one.phase == Phase::busy && job != in_flight_.end()) {
             job->second.connection = 0;
             ++counts_.cancelled;
-            to_server_ += "{\"cancel\":" + std::to_string(one.job) + "}\n";
+            to_server_.add("{\"cancel\":" + std::to_string(one.job) + "}\n");
         }
         release_body(one);
-        answers_ -= one.unread();
-        one.out.clear();
-        one.sent = 0;
+        answers_ -= one.out.size();
         one.socket.reset();
         connections_.erase(one.number);
     }
@@ -213,7 +177,7 @@ private:
             if (one->deadline <= now_) late.push_back(one);
         for (const auto& one : late) {
             const bool reading = (one->phase == Phase::head && !one->in.empty()) || one->phase == Phase::body;
-            if (!reading || one->unread() > 0) {
+            if (!reading || one->out.size() > 0) {
                 drop(*one);
                 continue;
             }
@@ -225,7 +189,7 @@ private:
     /// False where the connection is broken.
     bool receive(Connection& one) {
         std::array<char, piece> bytes;
-        for (int round = 0; round < 16 && wants_bytes(one); ++round) {
+        for (int round = 0; round < 16 && one.wants_bytes(); ++round) {
             const ssize_t got = ::recv(one.socket.get(), bytes.data(), bytes.size(), 0);
             if (got < 0 && errno == EINTR) continue;
             if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
@@ -238,15 +202,10 @@ private:
         return true;
     }
 
-    [[nodiscard]] static bool wants_bytes(const Connection& one) {
-        if (one.hung_up || one.phase == Phase::last) return !one.hung_up;
-        return one.phase != Phase::busy && !one.done && one.unread() < max_unread;
-    }
-
     /// Takes requests from what was read.
     void take(Connection& one) {
         for (bool goes_on = true; goes_on && !one.in.empty();) {
-            if (one.done || one.unread() >= max_unread) return;
+            if (one.done || one.out.size() >= max_unread) return;
             goes_on = one.phase == Phase::head ? take_head(one) : one.phase == Phase::body && take_body(one);
         }
     }
@@ -286,7 +245,7 @@ private:
     }
 
     /// The bytes of bodies that are being read, and of jobs that the server has not taken yet.
-    [[nodiscard]] std::size_t held_bodies() const { return bodies_ + to_server_.size() - server_sent_; }
+    [[nodiscard]] std::size_t held_bodies() const { return bodies_ + to_server_.size(); }
 
     // Requests
 
@@ -296,11 +255,10 @@ private:
         if (!one.head.keeps_open) one.closes = true;
         const bool reads = one.head.method == "GET";
         if (reads && (one.head.chunked || one.head.length > 0)) return Refused{400, "GET has no body here"};
-        const bool authorized = is_authorized(one.head, path);
+        const bool authorized = access_.bears_token(one.head, path);
         if (path == "/healthz" && reads) return answer_health(one);
         if (!authorized) return Refused{401, "the token is missing or wrong"};
-        if (settings_.no_browsers && !names_loopback(one.head))
-            return Refused{421, "without a token, Host must be localhost or an address"};
+        if (auto refused = access_.check_host(one.head)) return refused;
         if (path == "/metrics" && reads) {
             counts_.in_flight = in_flight_.size();
             counts_.connections = connections_.size();
@@ -316,11 +274,7 @@ private:
     }
 
     std::optional<Refused> begin_body(Connection& one) {
-        // A page may send other types to any host.
-        std::string_view type = one.head.field("content-type").value_or("");
-        type = type.substr(0, type.find_first_of("; \t"));
-        if (settings_.no_browsers && type != "application/json")
-            return Refused{415, "expected Content-Type: application/json"};
+        if (auto refused = access_.check_type(one.head)) return refused;
         if (!one.head.framed) return Refused{411, "the body has no Content-Length"};
         if (draining_) return Refused{503, "the service is ending, and takes no more jobs"};
         if (in_flight_.size() >= settings_.jobs + max_waiting_jobs) return Refused{503, "too many jobs wait"};
@@ -334,30 +288,6 @@ private:
         if (one.head.expects_continue) put(one, "HTTP/1.1 100 Continue\r\n\r\n");
         if (one.body->whole()) return Refused{400, "the job is empty"};
         return std::nullopt;
-    }
-
-    /// Compares digests, which takes the same time wherever they differ. Takes a token off the path.
-    [[nodiscard]] bool is_authorized(const Head& head, std::string_view& path) const {
-        if (settings_.token.empty()) return true;
-        const auto right = [this](std::string_view token) {
-            const Sha256::Digest other = digest(token);
-            return sodium_memcmp(other.data(), token_.data(), token_.size()) == 0;
-        };
-        constexpr std::string_view scheme = "Bearer ";
-        if (const auto field = head.field("authorization"))
-            return field->starts_with(scheme) && right(field->substr(scheme.size()));
-        const std::size_t end = path.find('/', 1);
-        if (end == std::string_view::npos || !right(path.substr(1, end - 1))) return false;
-        path.remove_prefix(end);
-        return true;
-    }
-
-    /// A page in a browser can give its own name the address of this machine.
-    [[nodiscard]] static bool names_loopback(const Head& head) {
-        std::string_view host = head.field("host").value_or("localhost");
-        if (host.starts_with('[')) return true;
-        host = host.substr(0, host.find(':'));
-        return host == "localhost" || host.find_first_not_of("0123456789.") == std::string_view::npos;
     }
 
     std::optional<Refused> answer_health(Connection& one) {
@@ -410,7 +340,7 @@ private:
         job.stream = good.stream;
         job.connection = one.number;
         job.began = now_;
-        to_server_ += good.line;
+        to_server_.add(good.line);
         in_flight_.emplace(number, std::move(job));
         ++counts_.jobs;
         one.job = number;
@@ -511,38 +441,20 @@ private:
         }
     }
 
-    void write_server() {
-        while (server_sent_ < to_server_.size()) {
-            const ssize_t done = ::send(jobs_descriptor, to_server_.data() + server_sent_,
-                                        to_server_.size() - server_sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (done < 0 && errno == EINTR) continue;
-            if (done < 0) return;  // later; its end is seen by reading
-            server_sent_ += static_cast<std::size_t>(done);
-            drop_sent(to_server_, server_sent_);
-        }
-    }
-
-    /// Forgets what was sent, once that is half of the text.
-    static void drop_sent(std::string& text, std::size_t& sent) {
-        if (sent < text.size() && sent < std::max(text.size() / 2, piece)) return;
-        text.erase(0, sent);
-        if (text.empty()) text.shrink_to_fit();
-        sent = 0;
-    }
-
     /// Writes what there is, and waits for room and for answers that can be kept.
     void watch_server() {
         if (server_ended_) return;
-        write_server();
+        static_cast<void>(to_server_.send(jobs_descriptor));  // its end is seen by reading
         const std::uint32_t wanted = (answers_ < max_answers ? std::uint32_t{EPOLLIN} : 0U) |
-                                     (to_server_.empty() ? 0U : std::uint32_t{EPOLLOUT});
+                                     (to_server_.size() == 0 ? 0U : std::uint32_t{EPOLLOUT});
         if (wanted != std::exchange(server_watched_, wanted))
             watch(EPOLL_CTL_MOD, jobs_descriptor, jobs_event, wanted);
     }
 
     /// When every job is answered, the server gets the end of its input.
     void finish_drain() {
-        if (!draining_ || server_ended_ || input_ended_ || !in_flight_.empty() || !to_server_.empty()) return;
+        if (!draining_ || server_ended_ || input_ended_ || !in_flight_.empty() || to_server_.size() > 0)
+            return;
         input_ended_ = true;
         ::shutdown(jobs_descriptor, SHUT_WR);
     }
@@ -564,7 +476,7 @@ private:
     // Writing
 
     void put(Connection& one, std::string_view text) {
-        one.out += text;
+        one.out.add(text);
         answers_ += text.size();
     }
 
@@ -572,46 +484,29 @@ private:
     void advance(Connection& one) {
         if (!connections_.contains(one.number)) return;
         for (bool goes_on = true; goes_on;) {
-            if (!write(one)) return drop(one);
-            const std::size_t before = one.in.size();
-            if (one.unread() == 0) take(one);
+            const std::size_t unsent = one.out.size(), before = one.in.size();
+            const bool good = one.write(now_);
+            answers_ -= unsent - one.out.size();
+            if (!good) return drop(one);
+            if (one.out.size() == 0) take(one);
             goes_on = one.in.size() != before;
         }
-        if (one.unread() == 0 && one.hung_up) return drop(one);
-        if (one.unread() == 0 && one.done && one.phase == Phase::head) {
+        if (one.out.size() == 0 && one.hung_up) return drop(one);
+        if (one.out.size() == 0 && one.done && one.phase == Phase::head) {
             ::shutdown(one.socket.get(), SHUT_WR);
             one.phase = Phase::last;
             one.in.clear();
             one.deadline = now_ + last_time;
         }
-        const std::uint32_t wanted = (wants_bytes(one) ? std::uint32_t{EPOLLIN} : 0U) |
-                                     (one.unread() > 0 ? std::uint32_t{EPOLLOUT} : 0U) |
+        const std::uint32_t wanted = (one.wants_bytes() ? std::uint32_t{EPOLLIN} : 0U) |
+                                     (one.out.size() > 0 ? std::uint32_t{EPOLLOUT} : 0U) |
                                      (one.phase == Phase::busy ? std::uint32_t{EPOLLRDHUP} : 0U);
         if (wanted != std::exchange(one.watched, wanted))
             watch(EPOLL_CTL_MOD, one.socket.get(), one.number, wanted);
     }
 
-    bool write(Connection& one) {
-        const std::size_t before = one.unread();
-        while (one.unread() > 0) {
-            const ssize_t done =
-                ::send(one.socket.get(), one.out.data() + one.sent, one.unread(), MSG_NOSIGNAL);
-            if (done < 0 && errno == EINTR) continue;
-            if (done < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return false;
-            if (done < 0) break;
-            one.sent += static_cast<std::size_t>(done);
-            answers_ -= static_cast<std::size_t>(done);
-        }
-        drop_sent(one.out, one.sent);
-        if (one.unread() > 0 && (one.unread() != before || one.deadline == Clock::time_point::max()))
-            one.deadline = now_ + write_time;
-        if (one.unread() == 0 && before > 0 && one.phase == Phase::busy)
-            one.deadline = Clock::time_point::max();
-        return true;
-    }
-
     FrontSettings settings_;
-    Sha256::Digest token_;
+    Access access_;
     std::size_t max_;
     std::string mark_;  // of this process, where a number of a job follows
     UniqueFd epoll_;
@@ -619,8 +514,9 @@ private:
     std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
     std::unordered_map<std::uint64_t, InFlight> in_flight_;
     std::uint64_t next_connection_ = first_connection, next_job_ = 1;
-    std::string to_server_, line_;
-    std::size_t server_sent_ = 0, bodies_ = 0, answers_ = 0;
+    Outgoing to_server_;
+    std::string line_;
+    std::size_t bodies_ = 0, answers_ = 0;
     std::uint32_t server_watched_ = EPOLLIN;
     bool draining_ = false, input_ended_ = false, server_ended_ = false;
     Counts counts_;
