@@ -14,6 +14,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "base/json_read.hpp"
 #include "base/json_writer.hpp"
@@ -434,8 +435,7 @@ private:
             for (std::size_t end = 0; (end = arrived.find('\n')) != std::string_view::npos;
                  arrived.remove_prefix(end + 1)) {
                 line_ += arrived.substr(0, end);
-                take_line(line_);
-                line_.clear();
+                take_line(std::exchange(line_, {}));
             }
             line_ += arrived;
         }
