@@ -759,6 +759,19 @@ TEST_SUITE("plan, servers of the run's own") {
         }
     }
 
+    TEST_CASE("where descriptors cannot be copied, both calls on sockets are seen or neither is") {
+        const PlanInput input{
+            .landlock_abi = 7, .record = RecordMode::minimal, .sockets_on_behalf = true, .reasons = true};
+        Rule host = rule("host", Action::deny, Operation::connect);
+        host.when.address = {{IpAddress{{127, 0, 0, 1}, false}, 8}};
+        const Plan some = make_plan(RuleSet({host}, Action::allow), input);
+        CHECK(some.sockets_on_behalf);
+        CHECK(some.notified.contains_all({Operation::connect, Operation::bind}));
+        const Plan none = make_plan(RuleSet({}, Action::allow), input);
+        CHECK_FALSE(none.sockets_on_behalf);
+        CHECK_FALSE(none.notified.intersects({Operation::connect, Operation::bind}));
+    }
+
     TEST_CASE("where all is allowed nothing is decided") {
         CHECK_FALSE(
             make_plan(RuleSet({servers(Operation::bind)}, Action::allow), {.landlock_abi = 7}).run_servers);

@@ -140,6 +140,21 @@ TEST_CASE("where look-ups are decided, UDP sockets come from the supervisor") {
     CHECK(Filter(plan)(SYS_socket, AF_INET, SOCK_DGRAM, 0) == allowed);
 }
 
+TEST_CASE("where descriptors cannot be copied, callgate makes the sockets that may be") {
+    rules::Plan plan = plan_with({Operation::connect, Operation::bind});
+    plan.sockets_on_behalf = plan.udp = true;
+    const Filter filter(plan);
+    for (const auto type : std::initializer_list<std::uint64_t>{SOCK_STREAM, SOCK_STREAM | SOCK_CLOEXEC}) {
+        CHECK(filter(SYS_socket, AF_INET, type, 0) == notified);
+        CHECK(filter(SYS_socket, AF_UNIX, type, 0) == notified);
+    }
+    CHECK(filter(SYS_socket, AF_INET6, SOCK_DGRAM, 0) == notified);
+    CHECK(filter(SYS_socket, AF_NETLINK, SOCK_RAW, 0) == notified);
+    CHECK(filter(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0) == allowed);
+    CHECK(filter(SYS_socket, AF_UNIX, SOCK_DGRAM, 0) == refused(EPROTONOSUPPORT));
+    CHECK(filter(SYS_socket, AF_PACKET, SOCK_RAW, 0) == refused(EAFNOSUPPORT));
+}
+
 TEST_CASE("each call that can give a symbolic link a name is notified under every plan") {
     const Filter filter(plan_with({}));
     for (const long call : {SYS_symlinkat, SYS_renameat2, SYS_linkat}) CHECK(filter(call) == notified);
