@@ -349,8 +349,8 @@ CHECKS = (
     Mutant("token-file-closed", (), test="test_exec_http.py::test_a_token_is_asked_for"),
     Mutant("service-socket-closed", (), test="test_exec_http.py::test_a_token_is_asked_for"),
     Mutant("browsers-kept-out", (), test="test_exec_http.py::test_a_page_in_a_browser_starts_no_job"),
-    Mutant("swept-bind", (), test="test_containers.py::test_sockets_work_as_bare_where_callgate_makes_them[user]"),
-    Mutant("settled-socket", (), test="test_containers.py::test_sockets_work_as_bare_where_callgate_makes_them[user]"),
+    Mutant("swept-bind", (), test="test_containers.py::test_sockets_work_as_bare_where_callgate_makes_them"),
+    Mutant("settled-socket", (), test="test_containers.py::test_sockets_work_as_bare_where_callgate_makes_them"),
     Mutant("gained-grant", (), test="test_approval_attacks.py::test_what_gets_a_name_beneath_a_grant_is_asked_about_by_itself[a rename]"),
 )
 

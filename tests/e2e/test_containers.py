@@ -335,7 +335,7 @@ def test_nested_runs_do_not_start_where_their_processes_could_not_be_known(box):
     """Else each call of the outer run would be denied from then on. The control: the same container without that refusal."""
     own = [{"id": "self", "allow": ["read", "execute"], "path": str(box.callgate)}, {"id": "tmp", "allow": ["read", "write"], "path": "${tmp}/**"}]
     inner = f"{box.callgate} run -q --no-user-rules --rules-json '{json.dumps(tree_rules(box))}' -- /bin/echo inner"
-    for profile, said in ((f"{DOCKER},{ADDED}", "inner\n0\nouter\n"), (f"{DOCKER},{ADDED},-prlimit_others", "125\nouter\n")):
+    for profile, said in ((DOCKER, "inner\n0\nouter\n"), (f"{DOCKER},-prlimit_others", "125\nouter\n")):
         box.file(box.tree / "notes", b"outer\n")
         result = contained(box, profile, ["/bin/sh", "-c", f"{inner}; echo $?; cat notes"], tree_rules(box, *own))
         assert result.text == said and ("refuses prlimit, by which" in result.errors) == (said[0] == "1"), result.describe()
