@@ -289,8 +289,8 @@ def test_short_connections_end_as_early_as_bare(box):
 
 # The sends of the pair are refused, and so is the redirection of a stream: neither has a copy.
 WITHOUT_TWIN = {"net.unspec", "unix.pair"}
-# One of each kind: an address that is raced, a socket that is, and a descriptor form of a change.
-SAMPLE = ("net.connect", "race.connect.socket", "door.reader_fchmod")
+# One of each kind: a socket that is raced, one that is passed, a number that leads to another one, and a change by descriptor.
+SAMPLE = ("net.passed", "net.number_again", "race.connect.socket", "door.reader_fchmod")
 CORPUS = [case for case in cases.select(["net.*", "unix.*", "server.*", "race.connect*", "race.chmod.*", "door.reader_f*", "door.bind*"])
           if harness.SOAK or case.name in SAMPLE]
 

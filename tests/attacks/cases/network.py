@@ -14,7 +14,7 @@ ABI = frozenset({"abi"})
 MINIMAL = ("--record", "minimal")  # what the kernel holds is left to it
 
 STREAM = ("connect", "connect6", "mapped", "zero", "zero6", "mapped_zero", "scope", "without_scope", "long", "high_bits", "unspec",
-          "nonblocking", "fastopen_connect", "bind_any_connect")
+          "nonblocking", "passed", "number_again", "fastopen_connect", "bind_any_connect")
 # Closed for every address.
 CLOSED = ("fastopen_sendto", "fastopen_sendto_high", "fastopen_sendmsg", "fastopen_sendmmsg", "mptcp", "ring")
 DATAGRAM = ("udp_connect", "udp_sendto", "udp_redirected", "udp_unspec", "udp_v4_on_v6", "udp_sendmsg", "udp_sendmmsg",

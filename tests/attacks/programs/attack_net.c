@@ -98,6 +98,36 @@ static int net_unspec(void) {
     if (connect(fd, (struct sockaddr *)&none, sizeof none) != 0) return refused("dissolve");
     return reach(fd, &second, sizeof second);
 }
+/* One process makes the socket, and another connects it. */
+static int net_passed(void) {
+    int pair[2], fd = -1;
+    char byte = 0;
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct sockaddr_in where = v4("127.0.0.1", bad);
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return refused("socketpair");
+    if (fork() == 0) {
+        fd = socket(AF_INET, SOCK_STREAM, 0);
+        control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+        _exit(sendmsg(pair[1], &message, 0) == 1 ? 0 : 1);
+    }
+    if (recvmsg(pair[0], &message, 0) != 1) return refused("recvmsg");
+    memcpy(&fd, CMSG_DATA(&control.header), sizeof fd);
+    return reach(fd, &where, sizeof where);
+}
+/* The number of a socket that is connected to GOOD is that of another one later. */
+static int net_number_again(void) {
+    struct sockaddr_in first = v4("127.0.0.1", good), second = v4("127.0.0.1", bad);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(fd, (struct sockaddr *)&first, sizeof first) != 0) return refused("connect good");
+    if (dup2(socket(AF_INET, SOCK_STREAM, 0), fd) != fd) return refused("dup2");
+    return reach(fd, &second, sizeof second);
+}
 static int net_nonblocking(void) {
     struct sockaddr_in where = v4("127.0.0.1", bad);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), error = 0;
@@ -544,7 +574,7 @@ static const struct {
 } modes[] = {
 #define NET(one) {#one, net_##one}
     NET(connect), NET(connect6), NET(mapped), NET(zero), NET(zero6), NET(mapped_zero), NET(scope), NET(without_scope), NET(long),
-    NET(high_bits), NET(unspec), NET(nonblocking), NET(fastopen_sendto), NET(fastopen_sendto_high), NET(fastopen_sendmsg),
+    NET(high_bits), NET(unspec), NET(passed), NET(number_again), NET(nonblocking), NET(fastopen_sendto), NET(fastopen_sendto_high), NET(fastopen_sendmsg),
     NET(fastopen_sendmmsg), NET(fastopen_connect), NET(mptcp), NET(ring), NET(udp_connect), NET(udp_sendto), NET(udp_redirected),
     NET(udp_unspec), NET(udp_v4_on_v6), NET(udp_sendmsg), NET(udp_sendmmsg), NET(udp_sendmmsg_second), NET(routed_option), NET(routed_message), NET(unix), NET(unix_relative),
     NET(unix_symlink), NET(unix_hardlink), NET(unix_proc_fd), NET(unix_datagram), NET(unix_pair_datagram), NET(listen_unbound),
