@@ -28,8 +28,9 @@ rules::Object object_of(Call& context, AddressArguments where) {
     return rules::FileObject{};
 }
 
-std::string_view reason() {
-    return agent::pidfd_getfd_refused()
+/// The kernel says EACCES of a caller that is not dumpable.
+std::string_view reason(int error) {
+    return error != EACCES && agent::pidfd_getfd_refused()
                ? "this socket was not made in the run, or it is accepted or connected: callgate has no copy, "
                  "as the seccomp profile of this container refuses pidfd_getfd; start the container with "
                  "--cap-add SYS_PTRACE"
@@ -46,7 +47,7 @@ void fail_descriptor_unavailable(Call& context, rules::Operation operation, int 
     subject.operations = operation;
     subject.object = object_of(context, where);
     if (!context.call.waiting()) return;
-    deny_failure(context, subject, EPERM, reason());
+    deny_failure(context, subject, EPERM, reason(error));
 }
 
 }  // namespace callgate::calls

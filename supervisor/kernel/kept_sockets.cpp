@@ -230,7 +230,7 @@ void KeptSockets::sweep() {
         for (const auto& [inode, kept] : kept_)
             if (kept.given) lost.emplace(inode, kept.maker);
     }
-    // Who moves a descriptor while a list is read may be missed, so who is missed is looked for again.
+    // A descriptor that moves while a list is read may be missed, so a second reading confirms.
     for (int reading = 0; reading < 2 && !lost.empty(); ++reading) leave_out_held(lost);
     const std::lock_guard lock(mutex_);
     for (const auto& [inode, maker] : lost) forget_locked(inode);

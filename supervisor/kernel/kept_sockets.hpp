@@ -59,11 +59,11 @@ public:
     /// After an act on a copy that returned `error`: forgets a stream that is connected or listens.
     void settle(int socket, int error);
 
-    /// What the kernel says of a further call on a stream that was settled.
+    /// The kernel's answers to further calls on a stream that was settled.
     struct Settled {
         int connect = 0, listen = 0;  // the errno
     };
-    /// Nothing: the descriptor's socket was not settled.
+    /// Returns nothing if the descriptor's socket was not settled.
     [[nodiscard]] std::optional<Settled> settled(pid_t thread, int number);
 
     /// Forgets the sockets that no process of the run holds.

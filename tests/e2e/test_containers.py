@@ -266,7 +266,7 @@ for _ in range(int(sys.argv[2])):
 
 
 def test_short_connections_end_as_early_as_bare(box):
-    """Who accepts waits for the end of each before the next, so a copy that stayed would be waited for."""
+    """The server waits for the end of each before the next one."""
     count = 10_000 if harness.SOAK else 500
     with socket.create_server(("127.0.0.1", 0)) as server:
         ends = []
@@ -289,7 +289,7 @@ def test_short_connections_end_as_early_as_bare(box):
 
 # The sends of the pair are refused, and so is the redirection of a stream: neither has a copy.
 WITHOUT_TWIN = {"net.unspec", "unix.pair"}
-# One of each kind: a socket that is raced, one that is passed, a number that leads to another one, and a change by descriptor.
+# These are one of each kind: a socket that is raced, one that is passed, a number that leads elsewhere, and a change by descriptor.
 SAMPLE = ("net.passed", "net.number_again", "race.connect.socket", "door.reader_fchmod")
 CORPUS = [case for case in cases.select(["net.*", "unix.*", "server.*", "race.connect*", "race.chmod.*", "door.reader_f*", "door.bind*"])
           if harness.SOAK or case.name in SAMPLE]

@@ -92,6 +92,11 @@ Result<void> translate_credentials(NetworkCall& context, std::byte* data) {
     return {};
 }
 
+/// Whether only a copy from the caller would do, and the kernel lets none be taken (kernel/kept_sockets.hpp).
+bool kept_elsewhere(int error) {
+    return kernel::KeptSockets::in_use() != nullptr && (error == EPERM || error == ENOTSOCK);
+}
+
 /// Replaces the caller's descriptors by copies of ours.
 Result<void> translate_rights(NetworkCall& context, Message& message, std::byte* data, std::size_t count) {
     if (message.passed.size() + count > max_passed) return errno_code(EINVAL);
@@ -99,7 +104,7 @@ Result<void> translate_rights(NetworkCall& context, Message& message, std::byte*
         int number = 0;
         std::memcpy(&number, data + index * sizeof number, sizeof number);
         auto copy = context.caller.cache.descriptor_copy(context.thread(), number);
-        if (!copy) return copy.error();
+        if (!copy) return kept_elsewhere(copy.error().value()) ? errno_code(EACCES) : copy.error();
         number = copy->get();
         std::memcpy(data + index * sizeof number, &number, sizeof number);
         message.passed.push_back(std::move(*copy));

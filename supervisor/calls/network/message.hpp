@@ -32,7 +32,8 @@ struct Message {
 
 /// A message by its header in the target, with all that the header points at but the payload. Errors in the
 /// kernel's order: EINVAL, EFAULT, EMSGSIZE, ENOBUFS; for unix control data EBADF, EINVAL and EPERM. EPERM
-/// also for options that would send the packet elsewhere than to its address.
+/// also for options that would send the packet elsewhere than to its address. EACCES: a descriptor that is
+/// passed cannot be copied.
 [[nodiscard]] Result<Message> read_message(NetworkCall& context, const msghdr& header,
                                            const SocketKind& kind);
 

@@ -260,6 +260,8 @@ void handle_sendmsg(NetworkCall& context) {
     if (!header) return refuse(context, *socket, header.error().value());
     auto message = read_message(context, *header, socket->kind);
     if (!context.call.waiting()) return;
+    if (!message && message.error().value() == EACCES)
+        return fail_descriptor_unavailable(context, rules::Operation::connect, EACCES);
     if (!message) return refuse(context, *socket, message.error().value());
     answer(context, *socket, Sending(context, *socket, *message, context.integer(2)).run());
 }
