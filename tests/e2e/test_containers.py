@@ -212,10 +212,23 @@ except OSError as error: print(error.errno, os.open("/dev/null", os.O_RDONLY) if
 """
 
 
+# A connect that waits for room in a queue: the kernel asks again after a second.
+LATER = """
+import select
+server = tcp(); server.bind(("127.0.0.1", 0)); server.listen(0); end = server.getsockname(); callers = [tcp() for _ in range(3)]
+for one in callers: one.setblocking(False); one.connect_ex(end)
+print([one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] for one in callers], callers[-1].connect_ex(end))
+taken = [server.accept()[0]]; select.select([], callers[-1:], [])
+print(callers[-1].connect_ex(end), callers[-1].connect_ex(end))
+for one in callers: one.close()
+print([one.recv(1) for one in taken + [server.accept()[0] for _ in range(2)]])
+"""
+
+
 def test_sockets_work_as_bare_where_callgate_makes_them(box):
     """By Docker's profile no descriptor can be copied from the run."""
     with listeners() as (good, _):
-        line = [PYTHON, "-c", CALLS_AGAIN, str(good)]
+        line = [PYTHON, "-c", CALLS_AGAIN.replace("import resource", f"{LATER if harness.SOAK else ''}import resource"), str(good)]
         free = {"id": "loopback", "allow": ["connect", "bind"], "address": "127.0.0.0/8", "port": "0-65535"}
         udp = free | {"id": "udp", "protocol": "udp"}
         bare = contained(box, DOCKER, line)
@@ -253,6 +266,24 @@ def test_a_socket_without_a_copy_is_refused_on_record(box):
                              options=["--pass-fd", str(number)], pass_fds=(number,))
         assert result.text.splitlines() == said, result.describe()
     assert "callgate has no copy" in result.errors and sum(one["count"] for one in result.report["denials"]) == 3, result.describe()
+
+
+MANY = """
+import socket
+held = []
+try:
+    while len(held) < 200: held.append(socket.socket())
+except OSError as error: print(error.errno, len(held))
+for one in held: one.close()
+print(len([socket.socket() for _ in range(100)]))
+"""
+
+
+def test_more_sockets_than_callgate_may_copy_are_refused_on_record(box):
+    box.within = ["/bin/sh", "-c", 'ulimit -n 256; exec "$@"', "sh", box.program("prog_container"), DOCKER]
+    assert box.run([PYTHON, "-c", MANY], supervised=False).text == "100\n"
+    result = box.run([PYTHON, "-c", MANY], tree_rules(box))
+    assert result.text == "24 128\n100\n" and "overload" in result.errors, result.describe()
 
 
 SHORT = """
