@@ -2,7 +2,7 @@
 //
 // There the filter notifies socket(2). callgate makes the socket, gives it to the caller by ADDFD and keeps a
 // copy. A later connect, bind, listen or send is made on that copy. `of` finds it by the inode that
-// /proc/TID/fd/N leads to.
+// /proc/TID/fd/N leads to (docs/dev/kernel-facts.md 50).
 //
 // An attacker controls what the number leads to at every moment. The copy that was found is judged and acted
 // on, so a sibling's dup2 changes nothing. A socket that has no copy is refused, and that is on record: it
