@@ -28,8 +28,8 @@ bool names_libraries(std::string_view link) {
     return std::ranges::find(merged, link) != merged.end();
 }
 
-/// Containers have this link in place of the device (the kernel's filesystems/devpts.rst). A run that makes it
-/// anew changes nothing, and one that leads elsewhere is no such link.
+/// Containers have this link in place of the device (the kernel's filesystems/devpts.rst). A run that makes
+/// it anew changes nothing, and one that leads elsewhere is no such link.
 bool names_terminals(const LinkedPath& path, std::string_view link) {
     return link == "/dev/ptmx" && path.real == "/dev/pts/ptmx";
 }

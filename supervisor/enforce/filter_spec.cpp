@@ -168,7 +168,7 @@ private:
         add(socketpair_, {}, refuse(EAFNOSUPPORT), &refused::families);
     }
 
-    /// Who makes a socket that may be: the kernel, or callgate where it must keep a copy.
+    /// The kernel makes a socket that may be, or callgate where it must keep a copy.
     [[nodiscard]] Disposition made_by() const { return plan_.sockets_on_behalf ? notify : allow; }
 
     void internet(int family, Disposition made) {

@@ -206,7 +206,7 @@ std::optional<KeptSockets::Settled> KeptSockets::settled(pid_t thread, int numbe
     return state;
 }
 
-/// One reading of the run's descriptors. A thread may have a table of its own, so makers are looked at too.
+/// Reads the run's descriptors once. A thread may have a table of its own, so makers are looked at too.
 void KeptSockets::leave_out_held(Lost& lost) const {
     const auto look = [&lost](pid_t process) {
         each_socket(process, [&lost](int, ino_t inode) {

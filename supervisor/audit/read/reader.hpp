@@ -36,7 +36,7 @@ struct Entry {
     std::vector<std::string> operations;
     std::uint64_t count = 1;  // the equal calls that the record states
     // Members of other records:
-    std::string call, kind;   // of refused calls
+    std::string call, kind;  // of refused calls
     std::uint64_t of_sequence = 0, torn_bytes = 0;
     std::vector<std::string> command, profiles;
     std::string outcome, workdir, temporary_directory;

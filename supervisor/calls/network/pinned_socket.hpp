@@ -1,9 +1,9 @@
 // A socket copied from the caller, the peer of a call, and the errors that the kernel would give first.
 //
-// An attacker controls the descriptor's number: the very socket is copied with pidfd_getfd, so a sibling's
-// dup2 changes nothing (where a profile refuses that, it is a copy that was kept: kernel/kept_sockets.hpp).
-// For a pathname socket it also controls the names on the way: the socket's inode is pinned. The copy is
-// closed before the answer. A program that closes its socket and binds the port anew must find the port free.
+// An attacker controls the descriptor's number. The very socket is copied with pidfd_getfd, so a sibling's
+// dup2 changes nothing. Where a profile refuses that call, a kept copy is used (kernel/kept_sockets.hpp). For
+// a pathname socket it also controls the names on the way: the socket's inode is pinned. The copy is closed
+// before the answer. A program that closes its socket and binds the port anew must find the port free.
 #pragma once
 
 #include "base/unique_fd.hpp"

@@ -1,13 +1,13 @@
-// socket, for UDP where look-ups of names are decided, and for all where a profile refuses pidfd_getfd; and
-// socketpair, for unix datagrams where no rule opens them.
+// socket and socketpair. The first is notified for UDP where look-ups of names are decided, and for all where
+// a profile refuses pidfd_getfd. The second is notified for unix datagrams where no rule opens them.
 //
 // An attacker controls the scalars, which cannot change any more, and the filter has judged them. Where
 // descriptors cannot be copied from the run, callgate makes each socket and keeps a copy
 // (kernel/kept_sockets.hpp). Identity and capabilities of its maker are the caller's.
 //
-// Of UDP without a rule the program gets a socket of the room (names/room.hpp): it reaches the run's name
-// server and nothing else, so no send on it is judged. No path leads from here to a real UDP socket. Never
-// continued.
+// The program gets a socket of the room for UDP without a rule (names/room.hpp). It reaches the run's name
+// server and nothing else, so no send on it is judged. No path leads from here to a real UDP socket. The call
+// is never continued.
 //
 // An end of a pair of datagram sockets could send to any other socket, by an address in memory. So the pair
 // is one of sequenced packets: it keeps boundaries too, and sends to its other end whatever the address says.

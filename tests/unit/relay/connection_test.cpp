@@ -209,7 +209,8 @@ TEST_CASE("a server that resets the connection resets the client's") {
     REQUIRE(::setsockopt(bench.server.near.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
     bench.server.near.reset();
     auto progress = Connection::Progress::waits;
-    for (int turn = 0; turn < 1000 && progress != Connection::Progress::over; ++turn) progress = bench.advance();
+    for (int turn = 0; turn < 1000 && progress != Connection::Progress::over; ++turn)
+        progress = bench.advance();
     CHECK(progress == Connection::Progress::over);
 }
 

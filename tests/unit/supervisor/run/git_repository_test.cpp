@@ -156,18 +156,18 @@ TEST_SUITE("the repository of a .git file") {
         roots.close(place.work + "/.git");  // held by the rules of those runs
         CHECK(Place::find(place.work, roots).common == place.common);
         // A repository's own `.git` is held as a name. What lies in it is not.
-    roots.close(place.common);
-    CHECK(Place::find(place.inner, roots).common.empty());
-}
+        roots.close(place.common);
+        CHECK(Place::find(place.inner, roots).common.empty());
+    }
 
-TEST_CASE("a work directory within a repository stays closed") {
-    const Place place;
-    const std::string within = place.common + "/w";
-    std::filesystem::create_directories(within);
-    Place::write(within + "/.git", "gitdir: " + place.admin + "\n");
-    Place::write(place.admin + "/gitdir", within + "/.git\n");
-    CHECK(Place::find(within).common.empty());
-}
+    TEST_CASE("a work directory within a repository stays closed") {
+        const Place place;
+        const std::string within = place.common + "/w";
+        std::filesystem::create_directories(within);
+        Place::write(within + "/.git", "gitdir: " + place.admin + "\n");
+        Place::write(place.admin + "/gitdir", within + "/.git\n");
+        CHECK(Place::find(within).common.empty());
+    }
 
     TEST_CASE("without the record nothing is opened") {
         const Place place;

@@ -376,9 +376,9 @@ TEST_CASE("the schema declares every member of every record and nothing required
     refused.caller.executable = "/\xff";
     refused.of_sequence = 1;
     for (const json& record :
-         {json_of(denied_open(rule)), json_of(file), json_of(network), json_of(local), json_of(look_up), json_of(RunStart{}),
-          json_of(Checkpoint{}), json_of(RunEnd{}), json_of(ActFailed{}), json_of(AnswerLost{}),
-          json_of(Recovered{}), json_of(Refused{}), json_of(refused)}) {
+         {json_of(denied_open(rule)), json_of(file), json_of(network), json_of(local), json_of(look_up),
+          json_of(RunStart{}), json_of(Checkpoint{}), json_of(RunEnd{}), json_of(ActFailed{}),
+          json_of(AnswerLost{}), json_of(Recovered{}), json_of(Refused{}), json_of(refused)}) {
         check_against(record, document, "record");
     }
 }

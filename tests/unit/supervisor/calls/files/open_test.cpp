@@ -124,7 +124,8 @@ TEST_CASE("a path that leads nowhere has the kernel's errno, and nothing happens
     CHECK(denied(bench.open(bench / "open/none/new", O_CREAT | O_WRONLY | O_TRUNC), ENOENT));
     CHECK(denied(bench.open(bench / "open/file/new", O_CREAT | O_WRONLY | O_TRUNC), ENOTDIR));
     CHECK(denied(bench.open(bench / "open/file", O_CREAT | O_EXCL | O_WRONLY | O_TRUNC), EEXIST));
-    // Landlock holds this one. Continued, it would meet Landlock's refusal if the directory appears meanwhile.
+    // Landlock holds this one. Continued, it would meet Landlock's refusal if the directory appears
+    // meanwhile.
     CHECK(denied(bench.open(bench / "open/none/new", O_CREAT | O_WRONLY), ENOENT));
     CHECK(denied(bench.open("", O_CREAT | O_WRONLY), ENOENT));
     CHECK(denied(bench.handle("openat", {number(AT_FDCWD), 8, O_WRONLY | O_CREAT, 0600}), EFAULT));
