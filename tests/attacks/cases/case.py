@@ -16,6 +16,7 @@ import dataclasses
 import fnmatch
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any, Callable, Iterable
 
@@ -207,6 +208,10 @@ def run_case(case: Case, stage: harness.Stage, user: harness.User, *, callgate: 
                 break
     except Impossible as why:
         result.impossible = str(why)
+    except (OSError, subprocess.CalledProcessError) as why:
+        if not harness.CONTAINER:
+            raise
+        result.impossible = f"in a container: {why}"
     finally:
         box.close()
     return result
