@@ -104,8 +104,10 @@ void take_back(const Credentials& from) {
 
 }  // namespace
 
+// Containers have CAP_DAC_OVERRIDE by default, and not CAP_DAC_READ_SEARCH.
 const CapabilitySet for_reading = capability(CAP_SYS_PTRACE) | capability(CAP_DAC_READ_SEARCH) |
-                                  capability(CAP_SYS_RESOURCE) | capability(CAP_KILL);
+                                  capability(CAP_DAC_OVERRIDE) | capability(CAP_SYS_RESOURCE) |
+                                  capability(CAP_KILL);
 const CapabilitySet for_acting = for_taking | for_reading;
 
 Result<Credentials> credentials(pid_t thread) {

@@ -82,6 +82,7 @@ Result<UniqueFd> descriptor_pin(pid_t thread, int number) {
 
 Result<int> descriptor_flags(pid_t thread, int number) {
     if (number < 0) return errno_code(EBADF);
+    const ReadingCaller reading;
     char buffer[512];
     const auto text = read_small(DescriptorPath(thread, "fdinfo", number).text, buffer);
     if (!text) return errno_code(text.error().value() == ENOENT ? EBADF : text.error().value());
