@@ -128,7 +128,7 @@ class Shell:
         self._begun = set[str]()  # streams within a line
 
     def _work(self, reading: dict[str, int]) -> None:
-        """Reads until the whole run is over. The log comes first: a denial is there before its command goes on."""
+        """Reads until the whole run is over. A denial is in the log, and stderr has its text, before a marker is written."""
         decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
         os.set_blocking(reading["log"], False)
         open_ones, poller = dict(reading), select.poll()
@@ -142,9 +142,12 @@ class Shell:
                 for name in ("stderr", "stdout", "report"):
                     if open_ones.get(name) not in ready:
                         continue
-                    if name == "stdout" and "stderr" in open_ones:  # written before the marker
-                        self._read_all(reading["stderr"], decoders["stderr"])
                     piece = os.read(reading[name], PIECE)
+                    if name == "stdout":  # the marker may be in it: what came before the marker is read now
+                        if "log" in open_ones:
+                            self._read_log(reading["log"])
+                        if "stderr" in open_ones:
+                            self._read_all(reading["stderr"], decoders["stderr"])
                     if name == "report":
                         self._report += piece[:MOST_REPORTED - len(self._report)]
                     else:
