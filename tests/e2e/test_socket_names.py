@@ -70,15 +70,17 @@ while True:
 BINDS = """
 import errno, os, socket, sys
 top, second, enough = sys.argv[1], sys.argv[2], int(sys.argv[3])
-number = bound = away = 0
-while number < 5000 and (bound < enough or away < enough):
+number = bound = away = here = 0
+while number < 5000 and (bound < enough or away < enough or here == 0):
     number += 1
     one = socket.socket(socket.AF_UNIX)
     try:
         one.bind(f"{top}/link/s{number}")
         print(f"s{number}")
         bound += 1
-        away += os.path.exists(f"{top}/{second}/s{number}")
+        there = os.path.exists(f"{top}/{second}/s{number}")
+        away += there
+        here += not there
     except OSError as error:
         if error.errno != errno.EACCES: raise
         away += 1
