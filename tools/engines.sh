@@ -160,8 +160,17 @@ kubernetes() {
     done
 }
 
-# start ENGINE: sets `engine` to its command, and `options` to those of a container.
 daemon=
+# await_daemon PID LOG COMMAND...: until the command succeeds; false, with the end of the log, if the daemon ends before.
+await_daemon() {
+    daemon=$1
+    until "${@:3}" >/dev/null 2>&1; do
+        kill -0 "$daemon" 2>/dev/null || { tail -5 "$2" >&2; return 1; }
+        sleep 0.1
+    done
+}
+
+# start ENGINE: sets `engine` to its command, and `options` to those of a container.
 start() {
     local socket=unix://$work/docker/socket image
     options=(--network none)
@@ -187,11 +196,7 @@ state = "/run/containerd"
     snapshotter = "native"
 TEXT
             containerd --config "$work/containerd.toml" >"$work/containerd.log" 2>&1 &
-            daemon=$!
-            until ctr --address /run/containerd.sock version >/dev/null 2>&1; do
-                kill -0 $daemon 2>/dev/null || { tail -5 "$work/containerd.log" >&2; return 1; }
-                sleep 0.1
-            done
+            await_daemon $! "$work/containerd.log" ctr --address /run/containerd.sock version || return 1
             for image in pause callgate-tests; do ctr --address /run/containerd.sock --namespace k8s.io images import "$work/$image.tar" >/dev/null; done
             cri=("$work/crictl" --config "$work/crictl.yaml" --runtime-endpoint unix:///run/containerd.sock --image-endpoint unix:///run/containerd.sock)
             touch "$work/crictl.yaml" ;;
@@ -199,11 +204,7 @@ TEXT
             engine=(docker --host "$socket") options+=(--sysctl net.ipv6.conf.all.disable_ipv6=0)
             dockerd --iptables=false --ip6tables=false --bridge=none --storage-driver=vfs --data-root "$work/docker/data" \
                 --exec-root "$work/docker/run" --host "$socket" --pidfile "$work/docker/pid" >"$work/docker/log" 2>&1 &
-            daemon=$!
-            until docker --host "$socket" version >/dev/null 2>&1; do
-                kill -0 $daemon 2>/dev/null || { tail -5 "$work/docker/log" >&2; return 1; }
-                sleep 0.1
-            done
+            await_daemon $! "$work/docker/log" docker --host "$socket" version || return 1
             for image in callgate callgate-tests; do docker --host "$socket" load --quiet --input "$work/$image.tar" >/dev/null; done ;;
     esac
 }
