@@ -47,19 +47,22 @@ def reaches_its_goal(case, stage, user, mutant: mutants.Mutant) -> bool | None:
     return False
 
 
-def outcome_of(test: str, user: str, off: str) -> int:
-    """pytest's exit status for a test of another file: 0 passed, 1 failed."""
+def outcome_of(test: str, user: str, off: str) -> tuple[int, str]:
+    """pytest's exit status for a test of another file (0 passed, 1 failed), and what it printed."""
     environment = {**os.environ, "CALLGATE": os.environ["CALLGATE_SWITCHED"], harness.SWITCHES[0]: off, "CALLGATE_TABLES": ""}
     name, _, parameter = test.rstrip("]").partition("[")
     chosen_one = f"{Path(__file__).parent / name}[{'-'.join(filter(None, (user, parameter)))}]"
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", chosen_one]
-    return subprocess.run(line, env=environment, capture_output=True, check=False).returncode
+    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode, done.stdout
 
 
 @pytest.mark.parametrize("mutant", [one for one in chosen() if one.test], ids=lambda one: one.name)
 def test_a_test_notices_that_something_is_left_out(mutant):
-    assert outcome_of(mutant.test, mutant.user, "nothing") == 0, f"{mutant.test} fails all the same"
-    caught = outcome_of(mutant.test, mutant.user, mutant.off) == 1
+    status, printed = outcome_of(mutant.test, mutant.user, "nothing")
+    if status != 0:
+        pytest.fail(f"{mutant.test} fails all the same:\n{printed}", pytrace=False)
+    caught = outcome_of(mutant.test, mutant.user, mutant.off)[0] == 1
     mutants.RESULTS[mutant.name] = "caught" if caught else "not caught"
     assert caught, f"without {mutant.name}, {mutant.test} passes"
 

@@ -149,9 +149,10 @@ def raw_terminal(box: harness.Box) -> Iterator[tuple[int, list, int]]:
     shell = box.start(["/bin/sh", "-c", f"{line}; read -r word; echo got-$word"], stdin=slave, stdout=slave, stderr=slave,
                       start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     try:
-        harness.until(lambda: termios.tcgetattr(master)[3] & termios.ICANON == 0, "callgate has set raw mode")
+        harness.until(lambda: any(harness.name_of(one) == "sleep" for one in harness.descendants(shell.pid)), "the command runs")
         (callgate,) = harness.children(shell.pid)
-        harness.until(lambda: any(harness.name_of(one) == "sleep" for one in harness.descendants(callgate)), "the command runs")
+        # Before the command, callgate asks this terminal what it is, in raw mode for as long.
+        harness.until(lambda: termios.tcgetattr(master)[3] & termios.ICANON == 0, "callgate has set raw mode")
         yield master, before, callgate
     finally:
         for pid in (*harness.descendants(shell.pid), shell.pid):
