@@ -7,16 +7,12 @@
 // choose which one is opened. Pure.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace callgate::calls {
-
-/// The largest file that is copied.
-inline constexpr std::size_t max_settings = 1U << 20;
 
 /// Whether files of this path have a known format. The last two components decide ("~/.cargo/config.toml").
 [[nodiscard]] bool settings_known(std::string_view path);
@@ -28,8 +24,5 @@ inline constexpr std::size_t max_settings = 1U << 20;
 
 /// A log-in file that sets PATH to that of `environment` ("NAME=value"), as /etc/profile may have changed it.
 [[nodiscard]] std::string login_file_of(std::span<const std::string> environment);
-
-/// A URL without user, query and fragment; other text as it is. "sparse+https://" and the like count as URLs.
-[[nodiscard]] std::string without_credentials(std::string_view text);
 
 }  // namespace callgate::calls

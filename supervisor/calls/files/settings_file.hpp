@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/read_whole.hpp"
-#include "supervisor/calls/files/settings_copy.hpp"
+#include "supervisor/calls/files/settings_formats.hpp"
 
 namespace callgate::calls {
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "supervisor/calls/files/settings_formats.hpp"
+
 using namespace callgate::calls;
 
 namespace {
@@ -41,6 +43,17 @@ unknown=SECRET
 cache prefix=SECRET
 )") == "registry = https://npm.corp.example/\n@corp:registry = https://npm.corp.example/corp/\nstrict-ssl = "
        "false\n");
+}
+
+TEST_CASE("Keys of several words stay") {
+    CHECK(copy("/home/u/.npmrc",
+               "save-prefix=~\nfetch-retries=2\nprefer-offline=true\nshamefully-hoist=true\n"
+               "min-release-age=3\nsave-=x\n") ==
+          "save-prefix = ~\nfetch-retries = 2\nprefer-offline = true\nshamefully-hoist = "
+          "true\nmin-release-age = 3\n");
+    CHECK(copy("/home/u/.config/pip/pip.conf",
+               "[install]\nprefer-binary = true\ncache-dir = /c\nno-warn-script-location = 1\ndir = x\n") ==
+          "[install]\nprefer-binary = true\ncache-dir = /c\nno-warn-script-location = 1\n");
 }
 
 TEST_CASE("pip: multi-line values keep their lines, and unknown keys lose theirs") {

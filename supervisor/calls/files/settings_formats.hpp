@@ -1,0 +1,48 @@
+// Parts of settings files by the keys that a list allows, one function for each format.
+//
+// Comments are left out: a credential that was commented out is one all the same. A line that is not
+// understood goes, or the whole file has no copy. The content is the user's, or a target's where a rule lets
+// it write there. Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace callgate::calls {
+
+/// The largest file that is copied, in bytes.
+inline constexpr std::size_t max_settings = 1U << 20;
+
+/// The text without blanks and line ends on both sides.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
+[[nodiscard]] std::vector<std::string_view> lines_of(std::string_view content);
+
+/// The text without one pair of quotes around it, single or double.
+[[nodiscard]] std::string_view unquoted(std::string_view text);
+
+/// A URL without user, query and fragment; other text as it is. "sparse+https://" and the like count as URLs.
+[[nodiscard]] std::string without_credentials(std::string_view text);
+
+/// Whether a key may stay.
+using Allowed = bool (*)(std::string_view key);
+
+/// `key = value` lines with `#` and `;` comments and `[sections]`. `continued`: lines that begin with a blank
+/// go on with the value.
+[[nodiscard]] std::string ini_copy(std::string_view content, bool continued, Allowed allowed);
+
+/// The subset of TOML that the tools' own pages use: tables, and values on one line or in an array over
+/// several lines. `keys`: words with blanks between. Nothing if a line is none of that.
+[[nodiscard]] std::optional<std::string> toml_copy(std::string_view content, std::string_view keys);
+
+/// Block mappings alone: `key: value`, or `key:` with deeper lines. A line that is neither belongs to the key
+/// above it, and is left out. `keys`: words with blanks between.
+[[nodiscard]] std::string yaml_copy(std::string_view content, std::string_view keys);
+
+/// `elements`: names of elements that stay, with all their attributes. Nothing if this is no XML.
+[[nodiscard]] std::optional<std::string> xml_copy(std::string_view content, std::string_view elements);
+
+}  // namespace callgate::calls
