@@ -2,7 +2,7 @@
 # ./dev test engines [--engine NAME]... [PYTEST-ARGUMENTS]: the image of Containerfile, end-to-end tests and attacks in real
 # containers: those of Docker (runc), of root's podman (crun, runc) and of an ordinary user's podman (crun), as the distribution has
 # them. Each container has the engine's own defaults: seccomp profile, capabilities, file systems. On containerd the manifests of
-# docs/examples run as pods, by the interface that kubelets use.
+# docs/examples run as pods, by the interface that kubelets use. gVisor has a kernel of its own, on which callgate must say so.
 #
 # Root only. Nothing of the machine's own engines is touched. Daemon, images and sockets are in a directory that is removed at the
 # end, and all runs in namespaces that end with this script. Engines refuse a host with both versions of control
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 say() { printf 'engines: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
-known='docker podman-crun podman-runc podman-rootless containerd'
+known='docker podman-crun podman-runc podman-rootless containerd gvisor'
 # What a container's profile can change: decided calls, and the programs that make them.
 tests='run execute equality network links opaque ends exec exec_serve nested programs attacks'
 # Not in a container: calls that its profile does not know; a twin that becomes another user, or asks for another one's waits; two
@@ -160,6 +160,17 @@ kubernetes() {
     done
 }
 
+# gvisor: callgate names that kernel, and gives no flag of a container as remedy. runsc owns its stdin: not /dev/null.
+gvisor() {
+    local begun=$SECONDS said status=0
+    said=$(: | runsc --platform=ptrace --network=none --ignore-cgroups do --quiet build/callgate doctor 2>&1) || true
+    grep -q "^callgate run does not work here: this is gVisor's kernel" <<<"$said" && ! grep -q 'start the container with' <<<"$said" || status=1
+    said=$(: | runsc --platform=ptrace --network=none --ignore-cgroups do --quiet build/callgate run -- /bin/echo RAN 2>&1) && status=1
+    ! grep -q RAN <<<"$said" || status=1
+    [ $status = 0 ] || say "gvisor: $said"
+    row gvisor 'doctor and run' $status "${said#callgate: }" $((SECONDS - begun))
+}
+
 daemon=
 # await_daemon PID LOG COMMAND...: until the command succeeds; false, with the end of the log, if the daemon ends before.
 await_daemon() {
@@ -264,6 +275,7 @@ for name in $engines; do
         row containerd all 0 'NOT TESTED: crictl cannot be built' 0
         continue
     fi
+    if [ "$name" = gvisor ]; then gvisor; continue; fi
     start "$name" || { row "$name" all 1 'did not start' 0; continue; }
     if [ "$name" = containerd ]; then
         kubernetes

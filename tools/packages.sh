@@ -20,7 +20,7 @@ packages_test+=' bind9-dnsutils=/usr/bin/dig bind9-host=/usr/bin/host knot-dnsut
 packages_fuzz='clang'
 packages_kernels='qemu-system-x86 e2fsprogs binutils'
 # Real engines of containers.
-packages_engines='docker.io=/usr/sbin/dockerd podman buildah crun runc=/usr/sbin/runc uidmap libcap2-bin golang-go=/usr/bin/go python3-yaml'
+packages_engines='docker.io=/usr/sbin/dockerd podman buildah crun runc=/usr/sbin/runc uidmap libcap2-bin golang-go=/usr/bin/go python3-yaml runsc'
 # A build for aarch64 on another processor, and a guest of that kind.
 packages_aarch64='g++-aarch64-linux-gnu qemu-user-static mmdebstrap qemu-system-arm=/usr/bin/qemu-system-aarch64 e2fsprogs'
 packages_wheel='python3-setuptools python3-wheel python3-pip binutils'

@@ -94,7 +94,8 @@ std::string as_text(const Findings& findings) {
         return "  " + name + terminal_safe(value) + "\n";
     };
     const Platform& platform = findings.platform;
-    std::string text = "Host:\n" + row("kernel", "Linux " + platform.kernel);
+    std::string text =
+        "Host:\n" + row("kernel", "Linux " + platform.kernel + (platform.gvisor ? ", by gVisor" : ""));
     text += row("Landlock ABI", std::to_string(platform.landlock_abi));
     text += row("seccomp", platform.container.filtered
                                ? "a filter is around this process (a container's profile?)"
@@ -126,6 +127,7 @@ std::string as_json(const Findings& findings) {
     return json_text([&](JsonWriter& json) {
                json.begin_object()
                    .member("kernel", platform.kernel)
+                   .member("gvisor", platform.gvisor)
                    .member("landlock_abi", platform.landlock_abi)
                    .member("nested", platform.listener == Platform::Listener::nested)
                    .member("ptrace_scope", platform.ptrace_scope)

@@ -35,6 +35,8 @@ namespace callgate::cli {
 
 namespace {
 
+/// uname(2) of every release of gVisor (pkg/sentry/kernel/version).
+constexpr std::string_view gvisor_version = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
 constexpr unsigned int pidfd_thread_flag = O_EXCL;  // PIDFD_THREAD
 constexpr std::uint64_t cap_sys_ptrace = 1ULL << 19;
 constexpr unsigned long listener_flags =
@@ -97,7 +99,10 @@ std::uint64_t read_capabilities() {
 Platform probe_platform() {
     Platform platform;
     utsname name{};
-    if (::uname(&name) == 0) platform.kernel = name.release;
+    if (::uname(&name) == 0) {
+        platform.kernel = name.release;
+        platform.gvisor = name.version == gvisor_version;
+    }
     platform.listener = probe_listener();
     platform.landlock_abi = agent::kernel_landlock_abi();
     platform.pidfd_thread = probe_pidfd_thread();
@@ -109,6 +114,9 @@ Platform probe_platform() {
 }
 
 std::optional<std::string> obstacle(const Platform& platform) {
+    if (platform.gvisor)
+        return "this is gVisor's kernel, which has neither seccomp notification nor Landlock; run this "
+               "container by runc or crun";
     switch (platform.listener) {
         case Platform::Listener::available:
             break;
@@ -159,7 +167,7 @@ std::vector<Feature> features(const Platform& platform, const ListenerTrial& tri
     const bool listener = platform.listener == Platform::Listener::available && trial.error == 0;
     const int abi = platform.landlock_abi;
     const std::string_view no_room = names::room_obstacle();
-    return {
+    std::vector<Feature> all{
         {"listener", listener, "Linux 5.19", "calls wait for a decision", "nothing can run"},
         {"landlock", abi >= 1, "Linux 5.13", "the kernel's own limits on files", "nothing can run"},
         {"landlock-refer", abi >= 2, "Linux 5.19", "renames between directories",
@@ -197,6 +205,9 @@ std::vector<Feature> features(const Platform& platform, const ListenerTrial& tri
         {"nested-runs", platform.container.limits, "prlimit is refused", "callgate run within a run",
          "a nested run does not start", loosen_profile},
     };
+    if (platform.gvisor)
+        for (Feature& one : all) one.help = {};  // no flag of its container changes that kernel
+    return all;
 }
 
 }  // namespace callgate::cli

@@ -21,6 +21,7 @@ struct Platform {
         absent,
     };
     std::string kernel;
+    bool gvisor = false;  // its kernel says that it is a Linux
     Listener listener = Listener::absent;
     int landlock_abi = 0;
     bool pidfd_thread = false;
