@@ -21,12 +21,4 @@ struct WarningContext {
 
 void collect_warnings(const RuleSet& rules, const WarningContext& context, std::vector<Diagnostic>& out);
 
-/// A path that the branch matches, to ask for example whether a protected file is readable. Wildcards become
-/// one plain name, so it is an example, not the worst case.
-[[nodiscard]] std::string sample_path(const Glob::Branch& branch);
-
-/// Whether `wide` matches every object that `narrow` matches (conservative: false if unsure). Exceptions of
-/// `narrow` do not matter; `wide` must have none.
-[[nodiscard]] bool covers_rule(const Rule& wide, const Rule& narrow);
-
 }  // namespace callgate::rules
