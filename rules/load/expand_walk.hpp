@@ -1,4 +1,4 @@
-// What a walk through directories looks for: the steps of its patterns, and where each of them stands in a
+// A walk through directories follows patterns step by step. Its states say where each pattern stands in a
 // directory.
 //
 // Names in the tree are chosen by whoever filled it. They choose the states, which are bounded, and nothing
@@ -44,7 +44,7 @@ constexpr Positions bit(std::size_t index) { return Positions{1} << index; }
 /// The steps of "/a/*/**/b". Returns nothing if a component crosses its neighbours ("a**b").
 [[nodiscard]] std::optional<std::vector<WalkStep>> split_steps(std::string_view remainder);
 
-/// One pattern.
+/// The steps of one pattern.
 class Walk {
 public:
     explicit Walk(std::vector<WalkStep> steps);
