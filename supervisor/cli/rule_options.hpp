@@ -12,6 +12,7 @@
 #include "rules/plan/plan.hpp"
 #include "supervisor/cli/arguments.hpp"
 #include "supervisor/cli/linked_paths.hpp"
+#include "supervisor/host/built_in_rules.hpp"
 #include "supervisor/host/host.hpp"
 #include "supervisor/run/git_repository.hpp"
 

@@ -28,6 +28,7 @@
 #include "supervisor/cli/lasting_home.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
+#include "supervisor/host/built_in_rules.hpp"
 #include "supervisor/host/link_record.hpp"
 #include "supervisor/nested/outer_run.hpp"
 #include "supervisor/run/setup_error.hpp"

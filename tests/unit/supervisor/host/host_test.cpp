@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "supervisor/host/built_in_rules.hpp"
+
 namespace {
 
 using callgate::canonical;
