@@ -1,16 +1,10 @@
 #include "supervisor/names/look_ups.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <condition_variable>
-#include <cstring>
 
 #include "base/clock.hpp"
 #include "base/test_switch.hpp"
@@ -30,14 +24,7 @@ using rules::Operation;
 
 /// Queries of several types that belong to one look-up come within this time.
 constexpr auto one_look_up = 1s;
-constexpr std::size_t max_recent = 4096, max_known = 4096, max_waiting = 64, max_once = 4096;
-constexpr std::uint32_t max_ttl = 3600;
-
-/// Types that are passed on, for names that are allowed: MX, TXT, SRV, NS, SOA, CAA, NAPTR, TLSA, SSHFP, DS,
-/// and CNAME.
-constexpr std::array<std::uint16_t, 11> passed_types{15, 16, 33, 2, 6, 257, 35, 52, 44, 43, type_cname};
-
-bool passes(std::uint16_t type) { return std::ranges::find(passed_types, type) != passed_types.end(); }
+constexpr std::size_t max_recent = 4096, max_once = 4096;
 
 bool below(std::string_view name, std::string_view zone) {
     return name.size() > zone.size() && name.ends_with(zone) && name[name.size() - zone.size() - 1] == '.';
@@ -75,16 +62,6 @@ std::string suffix_of(const rules::Verdict& verdict, const std::string& name) {
         if (suffix.empty()) suffix = host.text;
     }
     return suffix;
-}
-
-/// Whether the machine has a route to it: connecting a UDP socket sends nothing.
-bool reachable(const rules::IpAddress& address) {
-    sockaddr_in6 six{};
-    six.sin6_family = AF_INET6;
-    six.sin6_port = htons(9);
-    std::memcpy(&six.sin6_addr, address.bytes.data(), sizeof six.sin6_addr);
-    const UniqueFd socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    return socket && ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&six), sizeof six) == 0;
 }
 
 }  // namespace
@@ -336,109 +313,9 @@ void LookUps::withdrawn(const Key& key, std::uint64_t number) {
     for (const Waiting& one : asking.queries) one.reply(answer(one.query, Code::failed));
 }
 
-/// The results that a thread waits for in literal_hosts and look_up_again.
-struct LookUps::Gathering {
-    std::mutex lock;
-    std::condition_variable changed;
-    std::map<std::string, std::vector<rules::IpAddress>> found;
-    std::size_t missing = 1;  // the gathering itself
-
-    void add(const std::string& name, const std::vector<rules::IpAddress>& addresses) {
-        const std::lock_guard guard(lock);
-        auto& all = found[name];
-        all.insert(all.end(), addresses.begin(), addresses.end());
-    }
-    void more() {
-        const std::lock_guard guard(lock);
-        ++missing;
-    }
-    void done() {
-        const std::lock_guard guard(lock);
-        --missing;
-        changed.notify_all();
-    }
-    /// Whether everything is there within this time.
-    bool complete_within(std::chrono::milliseconds time) {
-        std::unique_lock guard(lock);
-        return changed.wait_for(guard, time, [&] { return missing == 0; });
-    }
-};
-
-std::vector<std::pair<std::string, std::vector<rules::IpAddress>>> LookUps::literal_hosts() {
-    const auto gathering = std::make_shared<Gathering>();
-    boost::asio::post(loop_, [this, gathering, alive = std::weak_ptr<int>(alive_)] {
-        if (!alive.expired()) gather(gathering);
-        gathering->done();
-    });
-    static_cast<void>(gathering->complete_within(300ms));
-    const std::lock_guard guard(gathering->lock);
-    return {gathering->found.begin(), gathering->found.end()};
-}
-
 bool LookUps::named(std::string_view name) const {
     return std::ranges::any_of(needs_.enforced.rules.rules(),
                                [name](const rules::Rule& rule) { return named_by(&rule, name); });
-}
-
-/// Looks up what rules allow by its whole name, for every program. Nothing else is on the way to the servers,
-/// so nothing is recorded: the rules themselves say that these names are looked up.
-void LookUps::gather(const std::shared_ptr<Gathering>& into) {
-    constexpr std::size_t max_literal = 256;
-    hosts_.refresh();
-    std::set<std::string> names;
-    for (const rules::Rule& rule : needs_.enforced.rules.rules()) {
-        if (rule.action != Action::allow || !rule.operations.contains(Operation::connect)) continue;
-        for (const rules::HostPattern& host : rule.when.host)
-            if (!host.suffix && names.size() < max_literal) names.insert(host.text);
-    }
-    for (const std::string& name : names) {
-        if (hosts_.find(name) != nullptr || evaluate(name, {}).action != Action::allow) continue;
-        for (const Type type : {type_a, type_aaaa}) {
-            Waiting one;
-            one.query.name = name;
-            one.query.type = type;
-            one.limit = max_answer;
-            into->more();
-            one.reply = [this, into, name, type](const std::vector<std::uint8_t>&) {
-                const auto known = known_.find({name, type});
-                if (known != known_.end()) into->add(name, known->second.found.addresses);
-                into->done();
-            };
-            resolve(std::move(one));
-        }
-    }
-}
-
-void LookUps::look_up_again(const std::vector<std::string>& names, const rules::IpAddress& address,
-                            const Asker& asker, const std::function<bool()>& wanted) {
-    const auto gathering = std::make_shared<Gathering>();
-    boost::asio::post(loop_, [this, gathering, names, address, asker, alive = std::weak_ptr<int>(alive_)] {
-        if (!alive.expired()) {
-            for (const std::string& name : names)
-                begin_again(gathering, name, address.v6 ? type_aaaa : type_a, asker);
-        }
-        gathering->done();
-    });
-    for (const auto end = Clock::now() + 3s; Clock::now() < end && wanted();)
-        if (gathering->complete_within(50ms)) return;
-}
-
-void LookUps::begin_again(const std::shared_ptr<Gathering>& into, const std::string& name, std::uint16_t type,
-                          const Asker& asker) {
-    hosts_.refresh();
-    if (const auto* const own = hosts_.find(name); own != nullptr) {
-        for (const rules::IpAddress& one : *own) bindings_.bind(name, one);
-        return;
-    }
-    Waiting one{.query = {}, .asker = asker, .limit = max_answer, .reply = {}};
-    one.query.name = name;
-    one.query.host_name = true;
-    one.query.type = type;
-    Decided decided = judge(one);
-    if (decided.verdict.action == Action::ask && needs_.observation == nullptr) return;
-    into->more();
-    one.reply = [into](const std::vector<std::uint8_t>&) { into->done(); };
-    conclude(one, std::move(decided));
 }
 
 std::optional<OnceAnswered> LookUps::answered(const Asker& asker,
@@ -512,100 +389,6 @@ bool LookUps::write(const Waiting& one, const Decided& decided, std::uint64_t qu
     }
     (one.asker.judges != nullptr ? one.asker.judges->sink : needs_.sink).note(decision);
     return true;
-}
-
-void LookUps::resolve(Waiting one) {
-    const std::uint16_t type = one.query.type;
-    if (type != type_a && type != type_aaaa && !passes(type)) return one.reply(answer(one.query, Code::ok));
-    const auto now = Clock::now();
-    if (known_.size() >= max_known)
-        std::erase_if(known_, [now](const auto& entry) {
-            return !entry.second.under_way && entry.second.until <= now;
-        });
-    const std::pair<std::string, std::uint16_t> key{one.query.name, type};
-    if (known_.size() >= max_known && !known_.contains(key))
-        return one.reply(answer(one.query, Code::failed));
-    Known& known = known_[key];
-    if (!known.under_way && known.until > now) return respond(one, known);
-    if (known.waiting.size() >= max_waiting) return one.reply(answer(one.query, Code::failed));
-    known.waiting.push_back(std::move(one));
-    if (known.under_way) return;
-    known.under_way = true;
-    upstream_.ask(key.first, type, [this, key](Bytes message) { found(key.first, key.second, message); });
-}
-
-void LookUps::found(const std::string& name, std::uint16_t type, Bytes message) {
-    const auto entry = known_.find({name, type});
-    if (entry == known_.end()) return;
-    Known& known = entry->second;
-    known.under_way = false;
-    std::vector<Waiting> waiting = std::exchange(known.waiting, {});
-    if (waiting.empty()) return;
-    take_found(waiting.front(), known, message);
-    for (const Waiting& one : waiting) respond(one, known);
-}
-
-void LookUps::take_found(const Waiting& first, Known& known, Bytes message) {
-    const std::string& name = first.query.name;
-    const std::uint16_t type = first.query.type;
-    known.until = Clock::now() + 1s;
-    known.found = {};
-    known.message.assign(message.begin(), message.end());
-    if (passes(type)) return;
-    auto parsed = parse_answer(message, name, type);
-    if (!parsed) return;
-    known.found = std::move(*parsed);
-    known.until = Clock::now() + std::chrono::seconds(std::clamp<std::uint32_t>(known.found.ttl, 1, max_ttl));
-    // An alias is not a name of the address, but a name that is denied stays denied behind one.
-    for (const std::string& alias : known.found.aliases) {
-        Decided decided{.verdict = evaluate(alias, first.asker), .reason = {}};
-        if (decided.verdict.action < Action::deny || decided.verdict.rule == nullptr ||
-            needs_.observation != nullptr || !check_enabled("denied-alias"))
-            continue;
-        decided.reason =
-            "an alias of it leads to " + alias + " (rule " + std::string(decided.verdict.rule->id) + ")";
-        decided.verdict.decided_by = rules::DecidedBy::failure;  // no rule speaks of the name that was asked
-        decided.verdict.rule = nullptr;
-        static_cast<void>(write(first, decided, 0, 0));
-        known.found = {.code = Code::no_such_name, .addresses = {}, .aliases = {}, .ttl = 0};
-        return;
-    }
-    // Programs should then try the other family.
-    if (type == type_aaaa && std::ranges::none_of(known.found.addresses, reachable))
-        known.found.addresses.clear();
-    if (known.found.addresses.size() > Bindings::max_per_name)
-        known.found.addresses.resize(Bindings::max_per_name);
-}
-
-void LookUps::bind(const std::string& name, const std::vector<rules::IpAddress>& addresses) {
-    for (const rules::IpAddress& address : addresses) {
-        if (special_use(address) && !allows_special(user_rules().rules(), name, address)) {
-            bindings_.refuse(name, address);
-        } else {
-            bindings_.bind(name, address);
-        }
-    }
-}
-
-void LookUps::respond(const Waiting& one, const Known& known) {
-    if (passes(one.query.type)) {
-        auto message = passed_on(one.query, known.message, one.limit);
-        return one.reply(message ? std::move(*message) : answer(one.query, Code::failed));
-    }
-    const Found& found = known.found;
-    if (found.code != Code::ok) {
-        const Code code = found.code == Code::no_such_name ? Code::no_such_name : Code::failed;
-        return one.reply(answer(one.query, code));
-    }
-    std::vector<rules::IpAddress> addresses = found.addresses;
-    bind(one.query.name, addresses);  // each time: what was dropped meanwhile is handed out again
-    if (!addresses.empty())
-        std::rotate(addresses.begin(),
-                    addresses.begin() + static_cast<std::ptrdiff_t>(turn_++ % addresses.size()),
-                    addresses.end());
-    const auto left = std::chrono::duration_cast<std::chrono::seconds>(known.until - Clock::now()).count();
-    one.reply(answer(one.query, Code::ok, addresses,
-                     std::min(found.ttl, static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0)))));
 }
 
 }  // namespace callgate::names

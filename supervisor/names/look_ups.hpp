@@ -69,6 +69,7 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
+    static constexpr std::size_t max_waiting = 64;  // queries that wait for one answer
     struct Waiting {
         Query query;
         Asker asker;
