@@ -1,0 +1,121 @@
+// The front's process: its connections, the jobs that the server has for them, and what goes to and fro.
+//
+// It has one thread, which waits in epoll_wait(2) alone. See front.hpp for what a client controls.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/unique_fd.hpp"
+#include "supervisor/jobs/http/access.hpp"
+#include "supervisor/jobs/http/answer.hpp"
+#include "supervisor/jobs/http/connection.hpp"
+#include "supervisor/jobs/http/front.hpp"
+#include "supervisor/jobs/http/outgoing.hpp"
+#include "supervisor/jobs/http/request.hpp"
+#include "supervisor/jobs/http/sandbox_fusion.hpp"
+
+namespace callgate::jobs::http {
+
+/// At most so many bytes are read at once.
+inline constexpr std::size_t max_piece = 65536;
+inline constexpr std::size_t max_bodies = std::size_t{256} << 20U;  // of all connections
+inline constexpr std::uint64_t jobs_event = 0, listener_event = 1, first_connection = 2;
+
+/// A job that the server has.
+struct InFlight {
+    std::uint64_t connection = 0;  // 0: its client has gone
+    std::string id;                // the client's, as JSON
+    bool stream = false;
+    std::optional<FusionJob> fusion;
+    Clock::time_point began = Clock::now();
+};
+
+class Front {
+public:
+    explicit Front(FrontSettings settings);
+    /// Makes what needs calls that the filter does not allow.
+    [[nodiscard]] bool prepare();
+    void serve();
+
+private:
+    static std::size_t descriptors();
+    bool watch(int operation, int descriptor, std::uint64_t event, std::uint32_t kinds);
+    /// After the server's end only answers are left to be written.
+    [[nodiscard]] bool over() const;
+    void handle(std::uint64_t event, std::uint32_t kinds);
+
+    // clients.cpp
+    void accept_all();
+    /// The connection that has waited longest for its request, or for its end, gives way.
+    bool make_room();
+    void drop(Connection& one);
+    void release_body(Connection& one);
+    void end_late();
+    /// False where the connection is broken.
+    bool receive(Connection& one);
+    /// Takes requests from what was read.
+    void take(Connection& one);
+    bool take_head(Connection& one);
+    bool take_body(Connection& one);
+    /// The bytes of bodies that are being read, and of jobs that the server has not taken yet.
+    [[nodiscard]] std::size_t held_bodies() const;
+    void put(Connection& one, std::string_view text);
+    /// Writes what there is room for, and says what the connection waits for.
+    void advance(Connection& one);
+
+    // requests.cpp
+    /// Answers a request that has no body, or begins to read the body.
+    std::optional<Refused> route(Connection& one);
+    std::optional<Refused> begin_body(Connection& one);
+    std::optional<Refused> answer_health(Connection& one);
+    std::optional<Refused> answer(Connection& one, int status, std::string_view body,
+                                  std::string_view type = "application/json");
+    /// The last answer of its connection. Always false.
+    bool refuse(Connection& one, const Refused& why);
+    void become_idle(Connection& one);
+
+    // in_flight.cpp
+    void start_job(Connection& one);
+    /// Its body was read whole, so the connection can go on.
+    void refuse_job(Connection& one, const Refused& why);
+    /// A line of the server: an answer, a piece of output, or the wish for the end.
+    void take_line(std::string_view line);
+    [[nodiscard]] std::shared_ptr<Connection> connection(std::uint64_t number) const;
+    void answer_job(Connection& one, const InFlight& job, std::string_view rest, int status);
+    void send_event(Connection& one, std::string_view event, std::string_view data);
+
+    // job_server.cpp
+    void advance_server(std::uint32_t kinds);
+    void read_server();
+    /// Writes what there is, and waits for room and for answers that can be kept.
+    void watch_server();
+    /// When every job is answered, the server gets the end of its input.
+    void finish_drain();
+    void server_gone();
+
+    FrontSettings settings_;
+    Access access_;
+    std::size_t max_;
+    std::string mark_;  // of this process, where a number of a job follows
+    UniqueFd epoll_;
+    Clock::time_point now_ = Clock::now(), answers_until_, next_look_;
+    std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
+    std::unordered_map<std::uint64_t, InFlight> in_flight_;
+    std::uint64_t next_connection_ = first_connection, next_job_ = 1;
+    Outgoing to_server_;
+    std::string line_;
+    std::size_t bodies_ = 0, answers_ = 0;
+    std::uint32_t server_watched_ = EPOLLIN;
+    bool draining_ = false, input_ended_ = false, server_ended_ = false;
+    Counts counts_;
+};
+
+}  // namespace callgate::jobs::http
