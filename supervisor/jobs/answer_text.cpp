@@ -164,6 +164,14 @@ std::string answer_text(const Cancel& cancel, bool found) {
     return line_of(256, [&](JsonWriter& line) { line.key("cancel").raw(cancel.id).member("found", found); });
 }
 
+std::string input_answer(const std::string& job, const std::string& id, const std::string& why) {
+    return line_of(256, [&](JsonWriter& line) {
+        line.key("input").raw(job);
+        if (!id.empty()) line.key("id").raw(id);
+        why.empty() ? line.member("written", true) : line.member("error", why);
+    });
+}
+
 std::string answer_text(const std::string& id, std::string_view output, std::string_view bytes) {
     return line_of(bytes.size() + 64, [&](JsonWriter& line) {
         line.key("id").raw(id).member("stream", output);

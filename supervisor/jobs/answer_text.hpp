@@ -17,6 +17,8 @@ namespace callgate::jobs {
 [[nodiscard]] std::string answer_text(const Fault& fault, Form form);
 /// The answer to a request to cancel a job.
 [[nodiscard]] std::string answer_text(const Cancel& cancel, bool found);
+/// The answer to input: `why` is "" once it was written to the job's stdin.
+[[nodiscard]] std::string input_answer(const std::string& job, const std::string& id, const std::string& why);
 /// A piece of `output` ("output" or "error") of a job that streams: `{"id":ID,"stream":OUTPUT,"text":...}`.
 [[nodiscard]] std::string answer_text(const std::string& id, std::string_view output, std::string_view bytes);
 

@@ -5,9 +5,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 
 #include "agent/landlock.hpp"
 #include "base/json_read.hpp"
@@ -54,7 +52,6 @@ std::string message_on(std::string text) {
 Execution::Execution(const JobContext& context, Job job)
     : context_(context),
       job_(std::move(job)),
-      input_(context.loop),
       ended_(context.loop),
       progress_(context.loop),
       patience_(context.loop) {}
@@ -77,7 +74,7 @@ void Execution::refuse(std::string why) {
 /// The run that waits takes the job, if there is one; else a new run is started.
 void Execution::launch() {
     const CommandLine line = command_line(job_, context_.settings, context_.environment);
-    const Connections connections{.input = !job_.input.empty(),
+    const Connections connections{.input = !job_.input.empty() || job_.stdin_open,
                                   .merged = job_.merge_stderr,
                                   .script = job_.script,
                                   .rules = line.rules};
@@ -106,17 +103,21 @@ void Execution::attach(RunProcess run) {
         ++open_streams_;
         const auto rest = std::make_shared<std::string>();  // the beginning of a character
         const auto closed = [self = shared_from_this(), name, rest] {
-            if (!rest->empty()) self->context_.piece(self->job_.id, name, *rest);
+            if (!rest->empty()) static_cast<void>(self->context_.piece(self->job_.id, name, *rest));
             --self->open_streams_;
             self->stream_closed();
         };
         if (!job_.stream) return stream->start(closed);
-        stream->start(closed, [this, name, rest](std::string_view bytes) {
-            *rest += bytes;
-            const std::string_view whole = whole_characters(*rest);
-            if (!whole.empty()) context_.piece(job_.id, name, whole);
-            rest->erase(0, whole.size());
-        });
+        stream->start(
+            closed,
+            [this, name, rest](std::string_view bytes) {
+                *rest += bytes;
+                const std::string_view whole = whole_characters(*rest);
+                const bool goes_on = whole.empty() || context_.piece(job_.id, name, whole);
+                rest->erase(0, whole.size());
+                return goes_on;
+            },
+            !job_.stream_only);
     };
     open(output_, std::move(run.output), "output");
     open(error_, std::move(run.error), "error");
@@ -134,13 +135,8 @@ void Execution::attach(RunProcess run) {
 /// If the job does not read its stdin, the rest is never written.
 void Execution::feed(UniqueFd end) {
     if (!end) return;
-    input_.assign(end.release());
-    asio::async_write(input_, asio::buffer(job_.input),
-                      [self = shared_from_this()](const boost::system::error_code&, std::size_t) {
-                          boost::system::error_code ignored;
-                          self->input_.close(ignored);
-                          self->job_.input = {};
-                      });
+    input_ = std::make_shared<JobInput>(context_.loop, std::move(end));
+    input_->add(std::exchange(job_.input, {}), !job_.stdin_open, nullptr);
 }
 
 void Execution::watch_child() {
@@ -202,8 +198,7 @@ void Execution::child_ended() {
 void Execution::stream_closed() {
     if (!reaped_ || report_open_) return;
     patience_.cancel();
-    boost::system::error_code ignored;
-    input_.close(ignored);
+    if (input_) input_->close();
     if (open_streams_ > 0) {
         output_->finish();
         if (error_) error_->finish();
@@ -243,6 +238,21 @@ void Execution::signal(int number) {
     if (reaped_ || child_.pid <= 0) return;  // until it is reaped, no other process has the number
     ::kill(child_.pid, number);
     ::kill(child_.pid, SIGCONT);  // it may be stopped with its command
+}
+
+void Execution::add_input(std::string bytes, bool last, JobInput::Done done) {
+    if (!job_.stdin_open) return done("the job was not sent with \"stdin_open\":true");
+    if (!input_) return done("nothing ran");
+    input_->add(std::move(bytes), last, std::move(done));
+}
+
+void Execution::end_input() {
+    if (input_ && job_.stdin_open) input_->add({}, true, nullptr);
+}
+
+void Execution::resume() {
+    if (output_) output_->resume();
+    if (error_) error_->resume();
 }
 
 /// A second signal that ends runs ends the tree at once. Two of the same number could merge into one.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "supervisor/jobs/command_line.hpp"
+#include "supervisor/jobs/job_input.hpp"
 #include "supervisor/jobs/run_process.hpp"
 #include "supervisor/jobs/stream.hpp"
 #include "supervisor/jobs/warm_run.hpp"
@@ -35,8 +36,9 @@ struct JobContext {
     const std::vector<std::string>& environment;
     const SignalState& signals;
     WarmRun* warm = nullptr;  // null: no run is started before its job
-    /// Sends a piece of output of the job `id`; needed where a job can ask for it.
-    std::function<void(const std::string& id, std::string_view output, std::string_view bytes)> piece{};
+    /// Sends a piece of output of the job `id`; needed where a job can ask for it. Returns false if so much
+    /// waits for its reader that no more is to be read until `resume`.
+    std::function<bool(const std::string& id, std::string_view output, std::string_view bytes)> piece{};
 };
 
 /// Used by the loop's thread. Keeps itself alive until `done` was called.
@@ -49,6 +51,12 @@ public:
     void signal(int number);
     /// Ends the tree at once.
     void end_now();
+    /// More for its stdin. `done` is called now or later, before the `done` of `start`.
+    void add_input(std::string bytes, bool last, JobInput::Done done);
+    /// No more input comes.
+    void end_input();
+    /// Goes on to read output.
+    void resume();
 
 private:
     void launch();
@@ -70,7 +78,8 @@ private:
     Job job_;
     std::function<void(JobResult)> done_;
     Child child_;
-    boost::asio::posix::stream_descriptor input_, ended_, progress_;
+    boost::asio::posix::stream_descriptor ended_, progress_;
+    std::shared_ptr<JobInput> input_;
     std::unique_ptr<Stream> output_, error_, report_;
     boost::asio::steady_timer patience_;
     int open_streams_ = 0;  // of the job's own

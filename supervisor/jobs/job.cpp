@@ -188,7 +188,12 @@ constexpr Member members[] = {
          if (*job.max_output > max_output) expected("max_output", "at most 256M", value);
      }},
     {"merge_stderr", [](Job& job, const json& value) { job.merge_stderr = truth("merge_stderr", value); }},
-    {"stream", [](Job& job, const json& value) { job.stream = truth("stream", value); }},
+    {"stream",
+     [](Job& job, const json& value) {
+         job.stream_only = value == "only";
+         job.stream = job.stream_only || truth("stream", value);
+     }},
+    {"stdin_open", [](Job& job, const json& value) { job.stdin_open = truth("stdin_open", value); }},
 };
 
 constexpr auto member_names = [] {
@@ -246,6 +251,31 @@ Cancel read_cancel(const json& object) {
     return cancel;
 }
 
+Input read_input(const json& object) {
+    constexpr std::string_view known[] = {"input", "id", "text", "base64", "end"};
+    exclude(object, "text", "base64");
+    Input input;
+    for (const auto& [name, value] : object.items()) {
+        if (name == "input") {
+            input.id = id(value);
+        } else if (name == "id") {
+            input.own_id = id(value);
+        } else if (name == "text") {
+            if (!value.is_string()) expected("text", "a text (bytes: base64)", value);
+            input.bytes = value.get<std::string>();
+        } else if (name == "base64") {
+            input.bytes = decoded("base64", value);
+        } else if (name == "end") {
+            input.last = truth("end", value);
+        } else {
+            throw InvalidRequest{"unknown member " + json_string(name) + near(name, known)};
+        }
+    }
+    if (input.bytes.empty() && !input.last)
+        throw InvalidRequest{"text: is missing or empty; expected text, base64 or \"end\":true"};
+    return input;
+}
+
 }  // namespace
 
 std::span<const std::string_view> known_members() { return member_names; }
@@ -257,12 +287,15 @@ Request parse_request(std::string_view text, Form form) {
         const json object = parse_strictly(text);
         if (object.contains("id")) fault.id = id(object["id"]);
         if (form == Form::served && object.contains("cancel")) return read_cancel(object);
+        if (form == Form::served && object.contains("input")) return read_input(object);
         Job job = read_job(object);
         if (form == Form::served && job.id.empty())
             throw InvalidRequest{
                 "id: is missing; expected a text or a whole number, which the answer repeats"};
         if (form == Form::once && job.stream)
             throw InvalidRequest{"stream: one job has one answer; it is for callgate exec --serve"};
+        if (form == Form::once && job.stdin_open)
+            throw InvalidRequest{"stdin_open: input comes in further lines; it is for callgate exec --serve"};
         return job;
     } catch (const InvalidRequest& wrong) {
         fault.why = wrong.why;
@@ -275,13 +308,27 @@ std::variant<Fault, Passed> pass_on(std::string_view text, std::uint64_t number)
     try {
         json object = parse_strictly(text);
         if (object.contains("id")) fault.id = id(object["id"]);
-        const bool stream = read_job(object).stream;
+        const Job job = read_job(object);
         object["id"] = number;
-        return Passed{object.dump() + '\n', fault.id, stream};
+        return Passed{object.dump() + '\n', fault.id, job.stream, job.stdin_open};
     } catch (const InvalidRequest& wrong) {
         fault.why = wrong.why;
     }
     return fault;
+}
+
+std::variant<Fault, std::string> pass_input_on(std::string_view text, std::uint64_t number,
+                                               std::uint64_t own) {
+    try {
+        json object = parse_strictly(text);
+        if (object.contains("input")) throw InvalidRequest{"input: the path names the job"};
+        object["input"] = number;
+        object["id"] = own;
+        static_cast<void>(read_input(object));
+        return object.dump() + '\n';
+    } catch (const InvalidRequest& wrong) {
+        return Fault{{}, wrong.why};
+    }
 }
 
 }  // namespace callgate::jobs

@@ -44,6 +44,8 @@ struct Job {
     std::optional<std::uint64_t> max_output;
     bool merge_stderr = false;  // what is written to both comes as one, in order
     bool stream = false;        // of a server: output also comes in pieces, as it is written
+    bool stream_only = false;   // and the answer does not have it again
+    bool stdin_open = false;    // of a server: behind `input`, stdin waits for more
 };
 
 /// Ends the job with this id. `now` leaves it no time after SIGTERM.
@@ -52,17 +54,25 @@ struct Cancel {
     bool now = false;
 };
 
+/// More stdin for the job with this id. `last`: stdin ends behind it.
+struct Input {
+    std::string id;
+    std::string own_id;  // repeated by the answer; "" where there is none
+    std::string bytes;
+    bool last = false;
+};
+
 /// An invalid request: `why` names the member, the expected value, and the nearest known word.
 struct Fault {
     std::string id;  // where one could be read
     std::string why;
 };
 
-using Request = std::variant<Fault, Job, Cancel>;
+using Request = std::variant<Fault, Job, Cancel, Input>;
 
 enum class Form : std::uint8_t {
     once,    // one job; an id is given back
-    served,  // one of many: an id is needed, and jobs can be cancelled
+    served,  // one of many: an id is needed, and jobs can be cancelled and get input
 };
 
 [[nodiscard]] Request parse_request(std::string_view text, Form form);
@@ -71,9 +81,13 @@ enum class Form : std::uint8_t {
 struct Passed {
     std::string line;
     std::string id;  // the client's, as JSON; "" where there is none
-    bool stream = false;
+    bool stream = false, stdin_open = false;
 };
 [[nodiscard]] std::variant<Fault, Passed> pass_on(std::string_view text, std::uint64_t number);
+/// A client's input for the job that the server knows by this number. Its text does not name the job. `own`
+/// becomes its id.
+[[nodiscard]] std::variant<Fault, std::string> pass_input_on(std::string_view text, std::uint64_t number,
+                                                             std::uint64_t own);
 
 /// The members that a job can have. Suggestions come from here, and the schema must name each.
 [[nodiscard]] std::span<const std::string_view> known_members();

@@ -22,6 +22,8 @@ namespace asio = boost::asio;
 
 /// No job is started while so many bytes of answers wait for their reader.
 constexpr std::size_t max_backlog = std::size_t{256} << 20U;
+/// No output of jobs that stream is read while so much waits.
+constexpr std::size_t max_unread = std::size_t{1} << 20U;
 /// The server waits so long for a reader that does not read the last answers.
 constexpr std::chrono::seconds answer_patience{10};
 
@@ -41,6 +43,7 @@ private:
     struct Waiting {
         Job job;
         std::size_t size = 0;
+        std::vector<Input> inputs{};  // that came before it began
     };
     void watch_signals();
     void on_signal(int number);
@@ -49,8 +52,12 @@ private:
     void receive(Request request, std::size_t size);
     void receive_job(Job job, std::size_t size);
     void cancel(const Cancel& request);
+    void add_input(Input input);
+    void answer_input(const std::string& job, const std::string& id, const std::string& why);
     void start_waiting();
-    void start(Job job);
+    void start(Job job, std::vector<Input> inputs = {});
+    void answers_written();
+    void refuse(Waiting& waiting, const std::string& why);
     void ended(JobResult result);
     void refuse_waiting(const std::string& why);
     void send(std::function<std::string()> text, std::size_t size = 0) { writer_.add(std::move(text), size); }
@@ -75,6 +82,7 @@ private:
     std::string ending_;                              // why no job is started any more
     std::optional<std::chrono::milliseconds> drain_;  // until the first signal
     asio::steady_timer drained_{loop_};
+    bool paused_ = false;  // output of some job
     bool input_ended_ = false, unread_ = false, nothing_ran_ = false;
 };
 
@@ -85,7 +93,7 @@ Server::Server(const Settings& settings, Form form, std::size_t max_jobs,
       max_(max_jobs),
       signals_(loop_, open_ending_signals()),
       writer_(
-          STDOUT_FILENO, [this] { asio::post(loop_, [this] { start_waiting(); }); },
+          STDOUT_FILENO, [this] { asio::post(loop_, [this] { answers_written(); }); },
           [this] { asio::post(loop_, [this] { reader_gone(); }); }),
       reader_(
           loop_, STDIN_FILENO,
@@ -97,6 +105,7 @@ Server::Server(const Settings& settings, Form form, std::size_t max_jobs,
           [this] {
               asio::post(loop_, [this] {
                   input_ended_ = true;
+                  for (const auto& [id, execution] : running_) execution->end_input();
                   stop_if_done();
               });
           }),
@@ -105,6 +114,8 @@ Server::Server(const Settings& settings, Form form, std::size_t max_jobs,
         std::string line = answer_text(id, output, bytes);
         const std::size_t size = line.size();
         send([line = std::move(line)] { return line; }, size);
+        if (writer_.backlog() < max_unread) return true;
+        return !(paused_ = true);
     };
 }
 
@@ -174,6 +185,7 @@ void Server::receive(Request request, std::size_t size) {
     reader_.accepted(size);
     if (const auto* const request_to_cancel = std::get_if<Cancel>(&request))
         return cancel(*request_to_cancel);
+    if (auto* const input = std::get_if<Input>(&request)) return add_input(std::move(*input));
     send(std::get<Fault>(std::move(request)));
 }
 
@@ -191,6 +203,33 @@ void Server::receive_job(Job job, std::size_t size) {
     start_waiting();
 }
 
+void Server::answer_input(const std::string& job, const std::string& id, const std::string& why) {
+    send([job, id, why] { return input_answer(job, id, why); });
+}
+
+void Server::add_input(Input input) {
+    const auto answered = [this, job = input.id, id = input.own_id](const std::string& why) {
+        answer_input(job, id, why);
+    };
+    if (const auto running = running_.find(input.id); running != running_.end())
+        return running->second->add_input(std::move(input.bytes), input.last, answered);
+    const auto waiting =
+        std::ranges::find_if(waiting_, [&input](const Waiting& one) { return one.job.id == input.id; });
+    if (waiting == waiting_.end()) return answered("no job with this id runs or waits");
+    std::size_t size = 0;
+    for (const Input& one : waiting->inputs) size += one.bytes.size() + sizeof one;
+    if (size > 0 && size + input.bytes.size() > max_waiting_input)
+        return answered("the job has not begun; send this when it has");
+    waiting->inputs.push_back(std::move(input));
+}
+
+/// The job does not begin.
+void Server::refuse(Waiting& waiting, const std::string& why) {
+    reader_.accepted(waiting.size);
+    for (const Input& one : waiting.inputs) answer_input(one.id, one.own_id, why);
+    send(Fault{waiting.job.id, why});
+}
+
 void Server::cancel(const Cancel& request) {
     const auto waiting =
         std::ranges::find_if(waiting_, [&request](const Waiting& one) { return one.job.id == request.id; });
@@ -200,9 +239,8 @@ void Server::cancel(const Cancel& request) {
     if (running != running_.end())
         request.now ? running->second->end_now() : running->second->signal(SIGTERM);
     if (waiting == waiting_.end()) return;
-    reader_.accepted(waiting->size);
+    refuse(*waiting, "cancelled before it began");
     waiting_.erase(waiting);
-    send(Fault{request.id, "cancelled before it began"});
     stop_if_done();
 }
 
@@ -211,15 +249,24 @@ void Server::start_waiting() {
         Waiting next = std::move(waiting_.front());
         waiting_.pop_front();
         reader_.accepted(next.size);
-        start(std::move(next.job));
+        start(std::move(next.job), std::move(next.inputs));
     }
 }
 
-void Server::start(Job job) {
+void Server::answers_written() {
+    start_waiting();
+    if (!paused_ || writer_.backlog() >= max_unread) return;
+    paused_ = false;
+    for (const auto& [id, execution] : running_) execution->resume();
+}
+
+void Server::start(Job job, std::vector<Input> inputs) {
     const std::string id = job.id;
     auto execution = std::make_shared<Execution>(context_, std::move(job));
     running_.emplace(id, execution);
     execution->start([this](JobResult result) { ended(std::move(result)); });
+    for (Input& input : inputs) add_input(std::move(input));
+    if (input_ended_) execution->end_input();
 }
 
 void Server::ended(JobResult result) {
@@ -235,10 +282,7 @@ void Server::ended(JobResult result) {
 
 void Server::refuse_waiting(const std::string& why) {
     if (ending_.empty()) ending_ = why;
-    for (Waiting& one : waiting_) {
-        reader_.accepted(one.size);
-        send(Fault{one.job.id, why});
-    }
+    for (Waiting& one : waiting_) refuse(one, why);
     waiting_.clear();
 }
 

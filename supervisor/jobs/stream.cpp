@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <utility>
 
@@ -15,9 +16,10 @@ namespace {
 constexpr int max_reads = 64;
 }  // namespace
 
-void Stream::start(std::function<void()> closed, std::function<void(std::string_view)> piece) {
+void Stream::start(std::function<void()> closed, std::function<bool(std::string_view)> piece, bool keeps) {
     closed_ = std::move(closed);
     piece_ = std::move(piece);
+    keeps_ = keeps;
     read();
 }
 
@@ -26,14 +28,21 @@ void Stream::read() {
                                 [this](const boost::system::error_code& error, std::size_t count) {
                                     keep(count);
                                     if (finishing_) return drain();
-                                    error ? close() : read();
+                                    if (error) return close();
+                                    if (!paused_) read();
                                 });
+}
+
+void Stream::resume() {
+    if (std::exchange(paused_, false) && !finishing_) read();
 }
 
 /// A read that is under way may hold bytes already, so it ends first; then the rest is read.
 void Stream::finish() {
     if (!descriptor_.is_open() || std::exchange(finishing_, true)) return;
     descriptor_.cancel();
+    if (std::exchange(paused_, false))  // no read is under way
+        boost::asio::post(descriptor_.get_executor(), [this] { drain(); });
 }
 
 void Stream::drain() {
@@ -47,11 +56,15 @@ void Stream::drain() {
 }
 
 void Stream::keep(std::size_t count) {
+    if (!keeps_) {
+        if (count > 0) paused_ = !piece_({buffer_.data(), count});
+        return;
+    }
     captured_.total += count;
     const std::uint64_t room = max_ - std::min<std::uint64_t>(max_, captured_.bytes.size());
     const std::string_view kept(buffer_.data(), std::min<std::uint64_t>(room, count));
     captured_.bytes += kept;
-    if (piece_ && !kept.empty()) piece_(kept);
+    if (piece_ && !kept.empty()) paused_ = !piece_(kept);
 }
 
 void Stream::close() {

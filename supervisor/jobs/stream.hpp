@@ -26,8 +26,11 @@ class Stream {
 public:
     Stream(boost::asio::io_context& loop, UniqueFd end, std::uint64_t max_kept)
         : descriptor_(loop, end.release()), max_(max_kept) {}
-    /// `piece` gets the bytes that are kept, as they come; null: nobody does.
-    void start(std::function<void()> closed, std::function<void(std::string_view)> piece = nullptr);
+    /// `piece` gets the bytes that are kept, as they come; null: nobody does. Without `keeps` it gets all
+    /// bytes, and none is kept. If it returns false, reading stops until `resume`.
+    void start(std::function<void()> closed, std::function<bool(std::string_view)> piece = nullptr,
+               bool keeps = true);
+    void resume();
     /// Call this when no writer should be left. Takes the rest of the pipe and closes it, although others may
     /// hold its other end.
     void finish();
@@ -43,8 +46,8 @@ private:
     std::uint64_t max_;
     Captured captured_;
     std::function<void()> closed_;
-    std::function<void(std::string_view)> piece_;
-    bool finishing_ = false;
+    std::function<bool(std::string_view)> piece_;
+    bool finishing_ = false, keeps_ = true, paused_ = false;
     std::array<char, 65536> buffer_;
 };
 

@@ -21,6 +21,9 @@ def check(answer: dict[str, Any], compat: bool = False) -> dict[str, Any]:
     if "cancel" in answer:
         assert set(answer) == {"cancel", "found"}, answer
         return answer
+    if "input" in answer:
+        assert set(answer) - {"id"} in ({"input", "written"}, {"input", "error"}) and (answer.get("written", True) is True), answer
+        return answer
     status = "code" if compat else "exit_code"
     if status not in answer:
         assert set(SCHEMA["refusal"]["required"]) <= set(answer) <= set(SCHEMA["refusal"]["properties"]), answer
@@ -77,7 +80,7 @@ class Server:
     def _read(self) -> None:
         for line in self.process.stdout:
             answer = check(json.loads(line))
-            key = ("cancel", answer["cancel"]) if "cancel" in answer else answer["id"]
+            key = next(((word, answer[word]) for word in ("cancel", "input") if word in answer), None) or answer["id"]
             with self.changed:
                 self.answers.setdefault(key, []).append(answer)
                 self.order.append(key)

@@ -176,6 +176,57 @@ def test_pieces_of_output_come_before_the_answer(box):
     assert process.wait(harness.DEADLINE) == 0 and process.stderr.read() == b""
 
 
+def test_input_reaches_a_job_that_runs(server):
+    """Each line is answered once. A job that reads nothing keeps nobody waiting, and holds 16 MiB at most."""
+    def told(key, count: int = 1) -> dict:
+        return server.answer(("input", key), count)
+
+    server.send(bash(1, "read -r a; read -r b; cat; echo $a-$b", stdin="one\n", stdin_open=True), {"input": 1, "text": "two\nth"},
+                {"input": 1, "base64": "cmVlCg==", "end": True}, {"input": 1, "id": "l", "text": "late"})
+    assert server.answer(1)["output"] == "three\none-two\n"
+    assert sorted((one.get("written", False), one.get("id")) for one in server.answers["input", 1]) == [(False, "l"), (True, None), (True, None)]
+    server.send(bash(2, ": > begun; sleep 1000", stdin_open=True, grace=0.1))
+    server.send(*[{"input": 2, "text": "x" * (10 << 20)}] * 2, {"input": 2, "text": "x"}, bash(3, "exec <&-; echo on", stdin_open=True))
+    assert "16 MiB" in told(2)["error"]
+    server.send({"cancel": 2, "now": True}, {"input": 7, "text": "x"}, bash(4, "cat >&2"), {"input": 4, "text": "x"}, {"input": 4}, {"input": 4, "text": "", "base64": ""})
+    assert server.answer(2)["report"]["outcome"] == "cancelled"
+    assert ["has ended" in one["error"] or "16 MiB" in one["error"] for one in server.answers["input", 2]] == [True] * 3
+    assert "no job" in told(7)["error"] and "stdin_open" in told(4)["error"]
+    assert {server.answer(None, count)["error"].split(":")[0] for count in (1, 2)} <= {"text", "base64"}
+    assert server.answer(3)["output"] == "on\n"
+    server.send(bash(5, "cat", stdin_open=True))
+    assert server.close() == (0, b"") and server.answer(5)["exit_code"] == 0, "the end of the server's input is the end of the job's"
+
+
+def test_output_that_only_streams_has_no_bound(box):
+    """A reader that stalls holds up the job: what it left behind is little, whatever it could have written in that time."""
+    process = bare_server(box, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    mark = f"CG_MARK={box.root}"
+
+    def begin(job: dict) -> None:
+        process.stdin.write(json.dumps({"stream": "only", **job}).encode() + b"\n")
+        process.stdin.flush()
+
+    def read(key: int) -> tuple[int, dict]:
+        count = 0
+        for line in process.stdout:
+            answer = json.loads(line)
+            if "stream" not in answer:
+                return count, check(answer)
+            count += len(answer["text"]) if answer["id"] == key else 0
+
+    begin(bash(1, "head -c 30000000 /dev/zero | tr '\\0' x; echo err >&2"))
+    count, answer = read(1)
+    assert count == 30_000_004 and (answer["output"], answer["error"], answer["exit_code"]) == ("", "", 0), answer
+    begin(bash(2, ": > begun; exec yes", timeout=0.3, grace=0.1, env={"CG_MARK": str(box.root)}))
+    harness.until((box.tree / "begun").exists, "the job begins")
+    harness.until(lambda: harness.marked(mark) == [], "the job ends")
+    count, answer = read(2)
+    assert 0 < count < 16 << 20 and answer["report"]["outcome"] == "timeout", count
+    process.stdin.close()
+    assert process.wait(harness.DEADLINE) == 0 and process.stderr.read() == b""
+
+
 def bare_server(box: harness.Box, **streams) -> subprocess.Popen:
     return box.start([str(box.callgate), "exec", "--serve", "--no-audit"], stderr=subprocess.PIPE, **streams)
 
