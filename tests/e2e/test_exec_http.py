@@ -425,3 +425,91 @@ def test_sandbox_fusion(box):
             assert told[0] == status and word in told[1]["error"], told
         status, told = server.ask("/run_jupyter", {"cells": []})
         assert status in (200, 501) and (status == 200 or "ipython" in told["error"])
+
+
+def test_input_by_http(box):
+    """The path for input is told to the job's own client alone. A job that does not read holds up its sender, and nobody else."""
+    def begin(line: socket.socket, code: str, **more: Any) -> tuple[Any, str]:
+        body = json.dumps(bash(code, stream=True, stdin_open=True, **more)).encode()
+        line.sendall(b"\r\n".join([FIRST, HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
+        events = line.makefile("rb")
+        told = next(one for one in events if one.startswith(b"data: "))
+        return events, json.loads(told[6:])["input"]
+
+    def next_data(events: Any) -> dict[str, Any]:
+        return json.loads(next(one for one in events if one.startswith(b"data: "))[6:])
+
+    with service(box) as server, server.connect() as line, server.connect() as deaf, server.connect() as sender:
+        events, path = begin(line, "while read -r x; do echo $((x*2)); done; echo over", stdin="1\n")
+        assert next_data(events) == {"text": "2\n"}
+        assert server.ask(path, {"text": "21\n"}) == (200, {"written": True}) and next_data(events) == {"text": "42\n"}
+        for wrong, status in (({"txt": "a"}, 400), ({}, 400), ({"input": 1, "text": "a"}, 400), ({"base64": "%"}, 400)):
+            assert server.ask(path, wrong)[0] == status, wrong
+        assert server.ask("/v1/jobs/" + "0" * 32 + "/input", {"text": "a"})[0] == 404
+        deaf_events, deaf_path = begin(deaf, "echo deaf; sleep 1000", grace=0.1, env={"CG_MARK": str(box.root)})
+        assert next_data(deaf_events) == {"text": "deaf\n"} and deaf_path != path
+        body = json.dumps({"text": "x" * (10 << 20)}).encode()
+        sender.sendall(b"\r\n".join([b"POST %b HTTP/1.1" % deaf_path.encode(), HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
+        harness.until(lambda: server.ask(deaf_path, {"text": "x" * (10 << 20)})[0] == 422, "16 MiB wait, and the next is refused")
+        assert server.ask(path, {"text": "4\n", "end": True})[0] == 200
+        last = []
+        while "report" not in (one := next_data(events)):
+            last.append(one["text"])
+        assert "".join(last) == "8\nover\n" and one["output"] == "2\n42\n8\nover\n"
+        assert server.ask(path, {"text": "late"})[0] == 404
+        deaf.shutdown(socket.SHUT_RDWR)
+        assert sender.recv(65536).startswith(b"HTTP/1.1 422 ")
+        assert server.ask("/v1/jobs", bash("cat", stdin_open=True))[0] == 400
+        harness.until(lambda: harness.marked(f"CG_MARK={box.root}") == [], "nothing is left")
+
+
+def test_swe_rex(box):
+    """Its own client: tests/python/test_swe_rex.py."""
+    os.mkfifo(box.tree / "fifo")
+    box.own(box.tree / "fifo")
+    mark = f"CG_MARK={box.root}"
+    with service(box, "--jobs", "3") as server:
+        def ask(path: str, asked: dict[str, Any] | bytes, number: str | None = None) -> tuple[int, Any]:
+            return server.ask(path, asked, {**JSON, **({"X-Request-ID": number} if number else {})})
+
+        def exception(told: tuple[int, Any]) -> str:
+            assert told[0] == 511, told
+            return told[1]["swerexception"]["class_path"].rpartition(".")[2]
+
+        assert server.ask("/is_alive") == (200, {"is_alive": True, "message": ""})
+        for wrong in (b"{", b"[]", b'{"session":7}', b'{"session":"a","session":"b"}'):
+            assert ask("/create_session", wrong)[0] == 400, wrong
+        assert server.ask("/upload", b"--a\r\n", {"Content-Type": "multipart/form-data; boundary=a"})[0] == 415, "a page could send it"
+        assert exception(ask("/run_in_session", {"command": "true", "session": "none"})) == "SessionDoesNotExistError"
+        # Twice the same request, whose first client goes before the answer: one run, one answer.
+        once = json.dumps({"command": "echo >> count; : > begun; read -r x < fifo; wc -l < count", "shell": True}).encode()
+        with server.connect() as gone:
+            gone.sendall(b"\r\n".join([b"POST /execute HTTP/1.1", HOST, TYPE, b"X-Request-ID: one", b"Content-Length: %d" % len(once), b"", once]))
+            harness.until((box.tree / "begun").exists, "the command begins")
+        with concurrent.futures.ThreadPoolExecutor(2) as clients:
+            again = [clients.submit(ask, "/execute", once, "one") for _ in range(2)]
+            harness.until(lambda: "callgate_http_connections 3" in server.ask("/metrics")[1], "both wait")
+            harness.as_user(box.user, lambda: (box.tree / "fifo").write_text("on\n"))
+            assert {(one.result()[0], one.result()[1]["stdout"]) for one in again} == {(200, "1\n")}
+        assert ask("/execute", once, "one")[1]["report"]["outcome"] == "exited" and (box.tree / "count").read_text() == "\n"
+        assert ask("/create_session", {"session": "a"})[0] == 200
+        assert exception(ask("/create_session", {"session": "a"})) == "SessionExistsError"
+        assert ask("/create_session", {"session": "b"})[0] == 200 and ask("/create_session", {"session": "c"})[0] == 503
+        with concurrent.futures.ThreadPoolExecutor(2) as clients:
+            both = [clients.submit(ask, "/run_in_session", {"command": f"echo {one}", "session": "a"}) for one in range(2)]
+            assert [one.result()[1]["output"] for one in both] == ["0\n", "1\n"]
+        assert exception(ask("/run_in_session", {"command": "x" * 3_000_000, "session": "a"})) == "NonZeroExitCodeError"
+        assert exception(ask("/run_in_session", {"command": "exec 3>&-; exit", "session": "b"})) == "EOF"
+        harness.until(lambda: exception(ask("/run_in_session", {"command": "true", "session": "b"})) == "SessionDoesNotExistError", "it has ended")
+        told = ask("/run_in_session", {"command": f"export {mark}; sleep 1000 & cat /etc/shadow", "session": "a", "check": "silent"})
+        assert told[1]["exit_code"] == 1 and "denied" in told[1]["output"] and harness.marked(mark)
+        with server.connect() as stuck:
+            body = json.dumps({"command": "sleep 1000", "session": "a"}).encode()
+            stuck.sendall(b"\r\n".join([b"POST /run_in_session HTTP/1.1", HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
+            harness.until(lambda: len(harness.marked(mark)) >= 2, "the command runs")
+            told = ask("/close_session", {"session": "a"})
+            assert told[0] == 200 and any("/etc/shadow" in str(one) for one in told[1]["report"]["denials"]), told
+            assert b" 511 " in stuck.recv(65536) and harness.marked(mark) == []
+        assert exception(ask("/close_session", {"session": "a"})) == "SessionDoesNotExistError"
+        assert ask("/create_session", {})[0] == 200 and ask("/run_in_session", {"command": f"export {mark}; setsid sleep 1000 &"})[0] == 200
+        assert server.end() == (0, b"") and harness.marked(mark) == [], "the end of the service ends sessions"

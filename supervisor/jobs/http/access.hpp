@@ -21,7 +21,8 @@ public:
     [[nodiscard]] bool bears_token(const Head& head, std::string_view& path) const;
     /// Refuses a host that a page in a browser could have given this machine's address.
     [[nodiscard]] std::optional<Refused> check_host(const Head& head) const;
-    /// Refuses a body that a page may send to any host.
+    /// Refuses a body that a page may send to any host. A page sends no header of an unusual name without
+    /// asking this service, which answers no such question.
     [[nodiscard]] std::optional<Refused> check_type(const Head& head) const;
 
 private:

@@ -40,6 +40,8 @@ struct Connection {
     Clock::time_point deadline = Clock::time_point::max();
     std::uint64_t job = 0;                   // that it waits for
     decltype(&fusion_job) fusion = nullptr;  // makes the job of the body, where that is none
+    std::string rex;                         // the path, where it is one of SWE-ReX's
+    std::uint64_t input_job = 0;             // the body is input for this job
     bool closes = false;                     // after the next answer
     bool done = false;                       // its last answer is there
     bool hung_up = false, streams = false;

@@ -27,6 +27,7 @@ Front::Front(FrontSettings settings)
     : settings_(std::move(settings)), access_(settings_), max_(descriptors()) {
     std::array<unsigned char, 16> random{};
     if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) max_ = 0;
+    secret_ = sha256_hex("input " + std::string(reinterpret_cast<const char*>(random.data()), random.size()));
     mark_ = sha256_hex({reinterpret_cast<const char*>(random.data()), random.size()}).substr(0, 32);
 }
 

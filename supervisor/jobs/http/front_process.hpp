@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +23,7 @@
 #include "supervisor/jobs/http/outgoing.hpp"
 #include "supervisor/jobs/http/request.hpp"
 #include "supervisor/jobs/http/sandbox_fusion.hpp"
+#include "supervisor/jobs/http/swe_rex.hpp"
 
 namespace callgate::jobs::http {
 
@@ -35,7 +38,17 @@ struct InFlight {
     std::string id;                // the client's, as JSON
     bool stream = false;
     std::optional<FusionJob> fusion;
+    std::string input_path;         // of a stream whose stdin is open
+    std::shared_ptr<RexCall> call;  // of SWE-ReX: answered by it, or the first of its session
+    std::string session;            // of SWE-ReX: the job is this session
     Clock::time_point began = Clock::now();
+};
+
+/// Input that the server has not answered.
+struct InputWait {
+    std::uint64_t connection = 0;
+    std::shared_ptr<RexCall> call;  // in place of a connection: an action of a session
+    std::string session;
 };
 
 class Front {
@@ -92,6 +105,21 @@ private:
     void answer_job(Connection& one, const InFlight& job, std::string_view rest, int status);
     void send_event(Connection& one, std::string_view event, std::string_view data);
 
+    // rex_calls.cpp
+    void start_call(Connection& one, const std::string& body);
+    void carry_out(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body);
+    void start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& text,
+                       const std::string& session);
+    void complete(const std::shared_ptr<RexCall>& call, RexAnswer answer);
+    void give_answer(RexCall& call);
+    void take_session_output(const std::string& name, std::string_view text);
+    void call_ended(const InFlight& job, std::string_view job_answer);
+    void end_session(const RexSession& session);
+    /// Ends all sessions. `call` is answered when they have ended; null: nobody asked for it.
+    void close_sessions(const std::shared_ptr<RexCall>& call);
+    void start_input(Connection& one, std::string_view body);
+    void take_input_answer(std::string_view line);
+
     // job_server.cpp
     void advance_server(std::uint32_t kinds);
     void read_server();
@@ -104,12 +132,21 @@ private:
     FrontSettings settings_;
     Access access_;
     std::size_t max_;
-    std::string mark_;  // of this process, where a number of a job follows
+    std::string secret_;  // what paths for input are made of
+    std::string mark_;    // of this process, where a number of a job follows
     UniqueFd epoll_;
     Clock::time_point now_ = Clock::now(), answers_until_, next_look_;
     std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
     std::unordered_map<std::uint64_t, InFlight> in_flight_;
     std::uint64_t next_connection_ = first_connection, next_job_ = 1;
+    std::unordered_map<std::string, std::uint64_t> input_paths_;
+    std::unordered_map<std::uint64_t, InputWait> inputs_;  // by the id of their line
+    std::map<std::string, RexSession> sessions_;
+    std::unordered_map<std::string, std::shared_ptr<RexCall>> calls_;  // by key
+    std::deque<std::string> kept_answers_;                             // keys of `calls_` that are done
+    std::vector<std::shared_ptr<RexCall>> close_calls_;
+    std::size_t kept_bytes_ = 0;
+    std::uint64_t taking_ = 0;  // the connection whose request is being started
     Outgoing to_server_;
     std::string line_;
     std::size_t bodies_ = 0, answers_ = 0;

@@ -4,7 +4,10 @@
 #include <chrono>
 #include <utility>
 
+#include "base/escape.hpp"
+#include "base/json_read.hpp"
 #include "base/number.hpp"
+#include "base/sha256.hpp"
 #include "supervisor/jobs/http/programs.hpp"
 #include "supervisor/jobs/job.hpp"
 #include "supervisor/jobs/server.hpp"
@@ -16,6 +19,8 @@ void Front::start_job(Connection& one) {
     InFlight job;
     std::string text = std::move(one.body->bytes());
     release_body(one);
+    if (one.input_job != 0) return start_input(one, text);
+    if (!one.rex.empty()) return start_call(one, text);
     if (one.fusion != nullptr) {
         auto made = one.fusion(text, mark_ + std::to_string(number), has_program);
         if (const auto* const refused = std::get_if<Refused>(&made)) return refuse_job(one, *refused);
@@ -27,14 +32,23 @@ void Front::start_job(Connection& one) {
     auto& good = std::get<Passed>(passed);
     job.id = std::move(good.id);
     job.stream = good.stream;
+    if (good.stdin_open && !good.stream)
+        return refuse_job(one,
+                          {400, "stdin_open: needs stream here, whose first event names the path for input"});
+    if (good.stdin_open)
+        job.input_path = "/v1/jobs/" + sha256_hex(secret_ + std::to_string(number)).substr(0, 32) + "/input";
     job.connection = one.number;
     job.began = now_;
     to_server_.add(good.line);
-    in_flight_.emplace(number, std::move(job));
-    ++counts_.jobs;
     one.job = number;
     one.phase = Phase::busy;
     one.deadline = Clock::time_point::max();
+    if (!job.input_path.empty()) {
+        input_paths_.emplace(job.input_path, number);
+        send_event(one, "job", "{\"input\":" + json_string(job.input_path) + '}');
+    }
+    in_flight_.emplace(number, std::move(job));
+    ++counts_.jobs;
 }
 
 void Front::refuse_job(Connection& one, const Refused& why) {
@@ -48,8 +62,9 @@ void Front::take_line(std::string_view line) {
     constexpr std::string_view id = "{\"id\":", streams = "\"stream\":\"", fails = "\"error\":";
     if (line == drain_line.substr(0, drain_line.size() - 1)) {
         draining_ = true;
-        return;
+        return close_sessions(nullptr);
     }
+    if (line.starts_with("{\"input\":")) return take_input_answer(line);
     if (!line.starts_with(id)) return;  // a job was cancelled
     line.remove_prefix(id.size());
     const std::size_t comma = std::min(line.find(','), line.size() - 1);
@@ -62,12 +77,20 @@ void Front::take_line(std::string_view line) {
         line.remove_prefix(streams.size());
         const std::string_view output = line.substr(0, line.find('"'));
         line.remove_prefix(output.size() + 2);
+        if (const std::string& session = found->second.session; !session.empty()) {
+            const auto piece = json_read::parse_object('{' + std::string(line));
+            if (output == "output")
+                take_session_output(session, json_read::text(json_read::member(piece, "text")));
+            return;
+        }
         if (client) send_event(*client, output, '{' + std::string(line));
         return;
     }
     InFlight job = std::move(found->second);
     in_flight_.erase(found);
+    input_paths_.erase(job.input_path);
     counts_.job_seconds += std::chrono::duration<double>(now_ - job.began).count();
+    if (job.call) return call_ended(job, '{' + std::string(line));
     if (client) answer_job(*client, job, line, line.starts_with(fails) ? 422 : 200);
 }
 
@@ -101,7 +124,7 @@ void Front::send_event(Connection& one, std::string_view event, std::string_view
         put(one, stream_head());
     }
     put(one, stream_event(event, data));
-    if (event != "answer") advance(one);
+    if (event == "output" || event == "error") advance(one);
 }
 
 }  // namespace callgate::jobs::http

@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 namespace callgate::jobs::http {
 
@@ -54,9 +55,11 @@ void Front::server_gone() {
     watch(EPOLL_CTL_DEL, jobs_descriptor, 0, 0);
     watch(EPOLL_CTL_DEL, listener_descriptor, 0, 0);
     draining_ = true;
-    for (const auto& [number, job] : std::exchange(in_flight_, {})) {
-        const std::shared_ptr<Connection> client = connection(job.connection);
-        if (!client) continue;
+    in_flight_.clear();
+    std::vector<std::shared_ptr<Connection>> waiting;
+    for (const auto& [number, one] : connections_)
+        if (one->phase == Phase::busy) waiting.push_back(one);
+    for (const auto& client : waiting) {
         if (!client->streams) refuse(*client, {502, "the job server has ended; the job may have run"});
         advance(*client);
     }

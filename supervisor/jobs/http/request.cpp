@@ -125,7 +125,8 @@ private:
     bool check_others() {
         if (count("host") > 1 || (version_1_1_ && count("host") != 1))
             return refuse("there must be one Host header");
-        for (const std::string_view name : {"authorization", "content-type", "expect", "connection"})
+        for (const std::string_view name :
+             {"authorization", "content-type", "expect", "connection", "x-api-key", "x-request-id"})
             if (count(name) > 1) return refuse("the header " + std::string(name) + " is there twice");
         for (const auto& [name, value] : head_.fields) {
             if (name.find("method-override") != std::string::npos || name == "x-http-method")

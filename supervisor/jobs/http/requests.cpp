@@ -25,8 +25,16 @@ std::optional<Refused> Front::route(Connection& one) {
         return answer(one, 200, metrics(counts_), "text/plain; version=0.0.4");
     }
     one.fusion = path == "/run_code" ? fusion_job : path == "/run_jupyter" ? notebook_job : nullptr;
-    if (path != "/v1/jobs" && one.fusion == nullptr)
-        return Refused{404, "known: POST /v1/jobs, /run_code and /run_jupyter, GET /healthz and /metrics"};
+    one.rex = is_rex_path(path) ? path : "";
+    const auto input = input_paths_.find(std::string(path));
+    one.input_job = input == input_paths_.end() ? 0 : input->second;
+    if (path == "/is_alive" && reads) return answer(one, 200, "{\"is_alive\":true,\"message\":\"\"}\n");
+    if (path.starts_with("/v1/jobs/") && one.input_job == 0)
+        return Refused{404, "no job that runs has this path for input"};
+    if (path != "/v1/jobs" && one.fusion == nullptr && one.rex.empty() && one.input_job == 0)
+        return Refused{404,
+                       "known: POST /v1/jobs, /run_code and /run_jupyter, GET /healthz and /metrics, and "
+                       "SWE-ReX's requests"};
     if (one.head.method != "POST") return Refused{405, "a job is sent by POST"};
     return begin_body(one);
 }
@@ -34,7 +42,9 @@ std::optional<Refused> Front::route(Connection& one) {
 std::optional<Refused> Front::begin_body(Connection& one) {
     if (auto refused = access_.check_type(one.head)) return refused;
     if (!one.head.framed) return Refused{411, "the body has no Content-Length"};
-    if (draining_) return Refused{503, "the service is ending, and takes no more jobs"};
+    if (const auto id = one.head.field("x-request-id"); id && id->size() > 256)
+        return Refused{400, "X-Request-ID is longer than 256 bytes"};
+    if (draining_ && one.input_job == 0) return Refused{503, "the service is ending, and takes no more jobs"};
     if (in_flight_.size() >= settings_.jobs + max_waiting_jobs) return Refused{503, "too many jobs wait"};
     if (held_bodies() + one.head.length > max_bodies) return Refused{503, "too many bodies are being read"};
     one.reserved = one.head.length;
@@ -43,7 +53,10 @@ std::optional<Refused> Front::begin_body(Connection& one) {
     one.phase = Phase::body;
     one.deadline = now_ + body_time;
     if (one.head.expects_continue) put(one, "HTTP/1.1 100 Continue\r\n\r\n");
-    if (one.body->whole()) return Refused{400, "the job is empty"};
+    if (one.body->whole() && one.rex == "/close")
+        start_job(one);
+    else if (one.body->whole())
+        return Refused{400, "the job is empty"};
     return std::nullopt;
 }
 

@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/escape.hpp"
+#include "base/json_read.hpp"
+#include "base/test_switch.hpp"
+#include "supervisor/jobs/http/front_process.hpp"
+#include "supervisor/jobs/http/programs.hpp"
+#include "supervisor/jobs/job.hpp"
+#include "supervisor/jobs/strict_json.hpp"
+
+namespace callgate::jobs::http {
+
+namespace {
+
+/// Answers are kept for clients that ask again. The oldest give way.
+constexpr std::size_t max_kept_answers = 1000, max_kept_bytes = std::size_t{64} << 20U;
+constexpr std::size_t max_queued_actions = 100;
+/// A session's program writes lines of about twice its own bound.
+constexpr std::size_t max_session_line = std::size_t{128} << 20U;
+
+RexAnswer refusal(int status, std::string_view why) {
+    return {status, "{\"error\":" + json_string(why) + "}"};
+}
+
+}  // namespace
+
+void Front::start_call(Connection& one, const std::string& body) {
+    std::string key;
+    if (const auto id = one.head.field("x-request-id")) key = one.rex + ' ' + std::string(*id);
+    one.phase = Phase::busy;
+    one.deadline = Clock::time_point::max();
+    taking_ = one.number;
+    if (const auto known = calls_.find(key); !key.empty() && known != calls_.end()) {
+        known->second->clients.push_back(one.number);
+        if (known->second->done) give_answer(*known->second);
+    } else {
+        const auto call = std::make_shared<RexCall>();
+        call->clients.push_back(one.number);
+        call->key = key;
+        if (!key.empty() && check_enabled("request-id-once")) calls_.emplace(key, call);
+        try {
+            carry_out(one, call, body);
+        } catch (const InvalidRequest& wrong) {
+            complete(call, refusal(400, wrong.why));
+        }
+    }
+    taking_ = 0;
+}
+
+void Front::carry_out(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body) {
+    if (!has_program("python3"))
+        return complete(call, refusal(501,
+                                      "SWE-ReX's requests need the program python3, which this machine "
+                                      "does not have"));
+    if (one.rex == "/close") return close_sessions(call);
+    if (one.rex == "/upload")
+        return start_rex_job(one, call, rex_job(one.rex, body, one.head.field("content-type").value_or("")),
+                             "");
+    const RexRequest request = read_rex(body);
+    const auto session = sessions_.find(request.session);
+    if (one.rex == "/create_session") {
+        if (session != sessions_.end())
+            return complete(
+                call, rex_exception("SessionExistsError", "session " + request.session + " already exists"));
+        if (sessions_.size() + 1 >= std::max<std::size_t>(settings_.jobs, 2))
+            return complete(call,
+                            refusal(503, "too many sessions: each is one of the jobs that run (--jobs)"));
+        return start_rex_job(one, call, rex_job(one.rex, request.line, ""), request.session);
+    }
+    if (one.rex != "/run_in_session" && one.rex != "/close_session")
+        return start_rex_job(one, call, rex_job(one.rex, request.line, ""), "");
+    if (session == sessions_.end() || !session->second.closers.empty())
+        return complete(call, rex_exception("SessionDoesNotExistError",
+                                            "session '" + request.session + "' does not exist"));
+    if (one.rex == "/close_session") {
+        session->second.closers.push_back(call);
+        return end_session(session->second);
+    }
+    if (session->second.calls.size() >= max_queued_actions)
+        return complete(call, refusal(503, "100 commands wait in this session"));
+    session->second.calls.push_back(call);
+    const std::uint64_t own = next_job_++;
+    inputs_.emplace(own, InputWait{0, call, request.session});
+    to_server_.add("{\"input\":" + std::to_string(session->second.job) + ",\"id\":" + std::to_string(own) +
+                   ",\"text\":" + json_string(request.line) + "}\n");
+}
+
+void Front::start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& text,
+                          const std::string& session) {
+    const std::uint64_t number = next_job_++;
+    auto passed = pass_on(text, number);
+    if (const auto* const fault = std::get_if<Fault>(&passed))
+        return complete(call, refusal(400, fault->why));
+    InFlight job;
+    job.call = call;
+    job.began = now_;
+    if (!session.empty()) {
+        job.session = session;
+        sessions_.emplace(session, RexSession{number, {call}, {}, {}});
+    } else if (call->key.empty()) {  // nobody can ask again, so the job ends with its client
+        job.connection = one.number;
+        one.job = number;
+    }
+    to_server_.add(std::get<Passed>(passed).line);
+    in_flight_.emplace(number, std::move(job));
+    ++counts_.jobs;
+}
+
+void Front::complete(const std::shared_ptr<RexCall>& call, RexAnswer answer) {
+    if (call->done) return;
+    call->done = true;
+    call->answer = std::move(answer);
+    give_answer(*call);
+    if (call->key.empty()) return;
+    kept_answers_.push_back(call->key);
+    kept_bytes_ += call->answer.body.size();
+    while (kept_answers_.size() > max_kept_answers || kept_bytes_ > max_kept_bytes) {
+        const auto first = calls_.find(kept_answers_.front());
+        kept_answers_.pop_front();
+        if (first == calls_.end()) continue;
+        kept_bytes_ -= first->second->answer.body.size();
+        calls_.erase(first);
+    }
+}
+
+void Front::give_answer(RexCall& call) {
+    for (const std::uint64_t number : std::exchange(call.clients, {})) {
+        const std::shared_ptr<Connection> client = connection(number);
+        if (!client) continue;
+        static_cast<void>(answer(*client, call.answer.status, call.answer.body + '\n'));
+        if (number == taking_) continue;  // its caller goes on with what it sent
+        take(*client);
+        advance(*client);
+    }
+}
+
+void Front::take_session_output(const std::string& name, std::string_view text) {
+    const auto found = sessions_.find(name);
+    if (found == sessions_.end()) return;
+    found->second.output += text;
+    for (std::size_t end = 0; (end = found->second.output.find('\n')) != std::string::npos;) {
+        const std::string line = found->second.output.substr(0, end);
+        found->second.output.erase(0, end + 1);
+        if (found->second.calls.empty()) continue;
+        const std::shared_ptr<RexCall> call = found->second.calls.front();
+        found->second.calls.pop_front();
+        complete(call, rex_action_answer(line));
+    }
+    if (found->second.output.size() <= max_session_line) return;
+    found->second.output.clear();
+    end_session(found->second);
+}
+
+void Front::call_ended(const InFlight& job, std::string_view job_answer) {
+    if (job.session.empty()) return complete(job.call, rex_answer(job_answer));
+    const auto found = sessions_.find(job.session);
+    if (found == sessions_.end()) return;
+    const RexSession session = std::move(found->second);
+    sessions_.erase(found);
+    for (const auto& call : session.calls) complete(call, rex_session_end(job_answer));
+    for (const auto& call : session.closers) complete(call, rex_closed(job_answer));
+    if (!sessions_.empty()) return;
+    for (const auto& call : std::exchange(close_calls_, {})) complete(call, {200, "{}"});
+}
+
+/// The tree ends at once: a command that runs may never end by itself.
+void Front::end_session(const RexSession& session) {
+    to_server_.add("{\"cancel\":" + std::to_string(session.job) + ",\"now\":true}\n");
+}
+
+void Front::close_sessions(const std::shared_ptr<RexCall>& call) {
+    for (const auto& [name, session] : sessions_) end_session(session);
+    if (call && sessions_.empty()) return complete(call, {200, "{}"});
+    if (call) close_calls_.push_back(call);
+}
+
+void Front::take_input_answer(std::string_view line) {
+    const json_read::json told = json_read::parse_object(line);
+    const auto found = inputs_.find(json_read::number(json_read::member(told, "id")));
+    if (found == inputs_.end()) return;
+    const InputWait wait = std::move(found->second);
+    inputs_.erase(found);
+    const std::string why = json_read::text(json_read::member(told, "error"));
+    if (wait.call) {
+        if (why.empty()) return;
+        if (const auto session = sessions_.find(wait.session); session != sessions_.end())
+            std::erase(session->second.calls, wait.call);
+        return complete(wait.call, why.find("16 MiB") != std::string::npos
+                                       ? refusal(503, why)
+                                       : rex_exception("SwerexException", why));
+    }
+    const std::shared_ptr<Connection> client = connection(wait.connection);
+    if (!client) return;
+    const RexAnswer told_it = why.empty() ? RexAnswer{200, "{\"written\":true}"} : refusal(422, why);
+    static_cast<void>(answer(*client, told_it.status, told_it.body + '\n'));
+    take(*client);
+    advance(*client);
+}
+
+void Front::start_input(Connection& one, std::string_view body) {
+    const std::uint64_t own = next_job_++;
+    const auto line = pass_input_on(body, one.input_job, own);
+    if (const auto* const fault = std::get_if<Fault>(&line)) return refuse_job(one, {400, fault->why});
+    inputs_.emplace(own, InputWait{one.number, nullptr, {}});
+    to_server_.add(std::get<std::string>(line));
+    one.phase = Phase::busy;
+    one.deadline = Clock::time_point::max();
+}
+
+}  // namespace callgate::jobs::http
