@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <mutex>
 
+#include "base/made_once.hpp"
 #include "base/test_switch.hpp"
 #include "rules/plan/pattern_remainder.hpp"
 #include "rules/plan/plan_parts.hpp"
@@ -31,50 +33,16 @@ OperationSet concerning(MovedKind kind) {
     return of_directory;
 }
 
-/// The path patterns of some conditions. An empty list matches every path.
-struct Patterns {
-    const std::vector<Glob>* globs = nullptr;
-    std::vector<BranchPattern> branches;
+/// What a rule says of names, in its conditions or in its exception.
+enum class Names : std::uint8_t { none, some, every };
 
-    void add(const Glob::Branch& branch) {
-        if (branches.empty()) head = branch.head;
-        while (!at_or_beneath(branch.head, head)) head.resize(std::max<std::size_t>(head.rfind('/'), 1));
-        branches.emplace_back(branch);
-    }
-    explicit Patterns(const std::vector<Glob>& from) : globs(&from) {
-        for (const Glob& glob : from)
-            for (const Glob::Branch& branch : glob.branches())
-                if (branch.head.starts_with('/')) add(branch);
-    }
-    std::string head;  // common to all branches, so that most rules are skipped at once
-
-    [[nodiscard]] bool touch(std::string_view path) const {
-        return globs->empty() || at_or_beneath(path, head) || at_or_beneath(head, path);
-    }
-    /// For a file, only a match counts; for a directory, everything beneath it.
-    [[nodiscard]] PatternRemainders beneath(std::string_view path, MovedKind kind) const;
-};
-
-PatternRemainders Patterns::beneath(std::string_view path, MovedKind kind) const {
-    PatternRemainders remainders;
-    if (globs->empty()) {
-        remainders.add({"/**", 0});
-    } else if (kind == MovedKind::directory) {
-        for (const BranchPattern& branch : branches) branch.remainders(path, remainders);
-    } else if (std::any_of(globs->begin(), globs->end(),
-                           [&](const Glob& glob) { return glob.matches(path); })) {
-        remainders.add({"", 0});
-    }
-    remainders.finish();
-    return remainders;
-}
+Names names_in(const std::vector<Glob>& globs) { return globs.empty() ? Names::every : Names::some; }
 
 /// The part of a rule that depends on a name.
 struct NamedRule {
     const Rule* rule;
     OperationSet operations;
-    Patterns when;
-    std::optional<Patterns> except;
+    Names when, except = Names::none;
     /// True if other conditions must hold as well, so that it covers no other rule; the same for its
     /// exception.
     bool conditional = false, except_conditional = false;
@@ -88,15 +56,99 @@ bool more_than_path(const Conditions& conditions) {
 /// The remainders of a rule beneath one name.
 struct NameRemainders {
     PatternRemainders when, except;
+
+    explicit NameRemainders(const NamedRule& rule) {
+        if (rule.when == Names::every) when.add({"/**", 0});
+        if (rule.except == Names::every) except.add({"/**", 0});
+    }
+    void finish(const NamedRule& rule) {
+        when.finish();
+        except.finish();
+        // If the exception surely covers all of it, the rule has no effect here.
+        if (rule.except != Names::none && !rule.except_conditional && except.cover(when)) when = {};
+    }
 };
 
-NameRemainders remainders_of(const NamedRule& rule, std::string_view path, MovedKind kind) {
-    NameRemainders remainders{rule.when.beneath(path, kind), {}};
-    if (!rule.except) return remainders;
-    remainders.except = rule.except->beneath(path, kind);
-    // If the exception surely covers all of it, the rule has no effect here.
-    if (!rule.except_conditional && remainders.except.cover(remainders.when)) remainders.when = {};
-    return remainders;
+/// A branch of a rule's pattern, to be found by its literal head.
+struct NamedBranch {
+    NamedBranch(std::size_t number, bool of_except, const Glob& of_glob, std::size_t at)
+        : rule(number), except(of_except), glob(&of_glob), branch(at), pattern(of_glob.branches()[at]) {}
+    [[nodiscard]] const std::string& head() const { return glob->branches()[branch].head; }
+
+    std::size_t rule;  // its place among the rules
+    bool except;
+    const Glob* glob;
+    std::size_t branch;
+    BranchPattern pattern;
+};
+
+/// All of a rule set, for moves.
+class NamedRules {
+public:
+    explicit NamedRules(const RuleSet& set);
+
+    [[nodiscard]] const std::vector<NamedRule>& rules() const { return rules_; }
+    /// Calls `visit(branch)` for the branches whose heads are `path` or above it, and with `beneath` for
+    /// those that lie there.
+    template <class Visit>
+    void each_near(std::string_view path, bool beneath, Visit visit) const;
+
+private:
+    void add(const Rule& rule, OperationSet operations, const std::vector<Glob> Conditions::*names);
+    void add_branches(bool except, const std::vector<Glob>& globs);
+
+    std::vector<NamedRule> rules_;
+    std::vector<NamedBranch> branches_;  // in the PathOrder of their heads
+};
+
+NamedRules::NamedRules(const RuleSet& set) {
+    for (const Rule& rule : set.rules()) {
+        if (planning::decides_files(rule)) add(rule, rule.operations & file_operations, &Conditions::path);
+        const Protocols& stated = rule.when.protocol;
+        if (planning::decides_sockets(rule) && (!stated.stated() || stated.stream || stated.datagram))
+            add(rule, rule.operations & network_operations, &Conditions::unix_socket);
+    }
+    std::ranges::stable_sort(branches_, planning::PathOrder(), &NamedBranch::head);
+}
+
+void NamedRules::add(const Rule& rule, OperationSet operations, const std::vector<Glob> Conditions::*names) {
+    NamedRule named{.rule = &rule,
+                    .operations = operations,
+                    .when = names_in(rule.when.*names),
+                    .conditional = more_than_path(rule.when)};
+    add_branches(false, rule.when.*names);
+    if (rule.except) {
+        named.except = names_in((*rule.except).*names);
+        named.except_conditional = more_than_path(*rule.except);
+        add_branches(true, (*rule.except).*names);
+    }
+    rules_.push_back(named);
+}
+
+/// Of the rule that is added next. An abstract socket has no name that can be moved.
+void NamedRules::add_branches(bool except, const std::vector<Glob>& globs) {
+    for (const Glob& glob : globs)
+        for (std::size_t branch = 0; branch < glob.branches().size(); ++branch)
+            if (glob.branches()[branch].head.starts_with('/'))
+                branches_.emplace_back(rules_.size(), except, glob, branch);
+}
+
+template <class Visit>
+void NamedRules::each_near(std::string_view path, bool beneath, Visit visit) const {
+    const auto first_from = [this](std::string_view head) {
+        return std::ranges::lower_bound(branches_, head, planning::PathOrder(), &NamedBranch::head);
+    };
+    const auto at = [&](std::string_view head) {
+        for (auto near = first_from(head); near != branches_.end() && near->head() == head; ++near)
+            visit(*near);
+    };
+    at("/");
+    for (std::size_t end = path.find('/', 1); end < path.size(); end = path.find('/', end + 1))
+        at(path.substr(0, end));
+    if (path != "/") at(path);
+    if (!beneath) return;
+    for (auto near = first_from(path); near != branches_.end() && at_or_beneath(near->head(), path); ++near)
+        if (near->head() != path) visit(*near);
 }
 
 struct Finding {
@@ -114,9 +166,8 @@ struct RenameCheck::Rules {
 
     Rules(const RuleSet& rules, const StaticGrants& static_grants) : set(rules), grants(static_grants) {}
     /// Made on the first move: most runs move nothing.
-    [[nodiscard]] const std::vector<NamedRule>& named() const {
-        std::call_once(made_, [this] { make(); });
-        return named_;
+    [[nodiscard]] const NamedRules& named() const {
+        return named_.get([this] { return NamedRules(set); });
     }
     [[nodiscard]] const LinkNames& links() const {
         std::call_once(links_made_, [this] { links_.emplace(set); });
@@ -126,11 +177,7 @@ struct RenameCheck::Rules {
     [[nodiscard]] Finding freed(const MoveRequest& move, OperationSet operations) const;
 
 private:
-    void make() const;
-    void add(const Rule& rule, OperationSet operations, const std::vector<Glob> Conditions::*names) const;
-
-    mutable std::once_flag made_;
-    mutable std::vector<NamedRule> named_;
+    MadeOnce<NamedRules> named_;
     mutable std::once_flag links_made_;
     mutable std::optional<LinkNames> links_;
 };
@@ -140,20 +187,12 @@ namespace {
 /// A comparison of two names: the remainders of each rule beneath both.
 class Comparison {
 public:
-    Comparison(const std::vector<NamedRule>& rules, Action fallback, const MoveRequest& move)
-        : fallback_(fallback) {
-        for (const NamedRule& rule : rules) {
-            if (!rule.when.touch(move.old_path) && !rule.when.touch(move.new_path)) continue;
-            NameRemainders from = remainders_of(rule, move.old_path, move.kind);
-            NameRemainders to = remainders_of(rule, move.new_path, move.kind);
-            if (!from.when.empty() || !to.when.empty())
-                sides_.push_back({&rule, std::move(from), std::move(to)});
-        }
-    }
+    Comparison(const NamedRules& rules, Action fallback, const MoveRequest& move);
     [[nodiscard]] Finding freed(OperationSet operations) const;
 
 private:
     struct Sides {
+        explicit Sides(const NamedRule& of) : rule(&of), from(of), to(of) {}
         const NamedRule* rule;
         NameRemainders from, to;
     };
@@ -172,6 +211,36 @@ private:
     Action fallback_;
     std::vector<Sides> sides_;
 };
+
+/// For a file, only a match counts; for a directory, everything beneath it.
+Comparison::Comparison(const NamedRules& rules, Action fallback, const MoveRequest& move)
+    : fallback_(fallback) {
+    const std::vector<NamedRule>& named = rules.rules();
+    std::map<std::size_t, Sides> found;  // by the rules' order
+    const auto sides_of = [&](std::size_t rule) -> Sides& {
+        return found.try_emplace(rule, named[rule]).first->second;
+    };
+    for (std::size_t rule = 0; rule < named.size(); ++rule)
+        if (named[rule].when == Names::every) static_cast<void>(sides_of(rule));
+    const bool directory = move.kind == MovedKind::directory;
+    const auto look = [&](std::string_view path, Side side) {
+        rules.each_near(path, directory, [&](const NamedBranch& near) {
+            NameRemainders& remainders = sides_of(near.rule).*side;
+            PatternRemainders& into = near.except ? remainders.except : remainders.when;
+            if (directory) return near.pattern.remainders(path, into);
+            const std::string& head = near.head();
+            const std::size_t above = head == "/" && path != "/" ? 0 : head.size();
+            if (near.glob->remainder_matches(near.branch, path.substr(above))) into.add({"", 0});
+        });
+    };
+    look(move.old_path, &Sides::from);
+    look(move.new_path, &Sides::to);
+    for (auto& [rule, sides] : found) {
+        sides.from.finish(named[rule]);
+        sides.to.finish(named[rule]);
+        if (!sides.from.when.empty() || !sides.to.when.empty()) sides_.push_back(std::move(sides));
+    }
+}
 
 /// Whether other rules with an action in this range surely cover `what` on that side.
 bool Comparison::covered(const PatternRemainders& what, Side side, Operation operation, Action least,
@@ -224,26 +293,6 @@ Finding Comparison::freed(OperationSet operations) const {
 }
 
 }  // namespace
-
-void RenameCheck::Rules::make() const {
-    for (const Rule& rule : set.rules()) {
-        if (planning::decides_files(rule)) add(rule, rule.operations & file_operations, &Conditions::path);
-        const Protocols& stated = rule.when.protocol;
-        if (planning::decides_sockets(rule) && (!stated.stated() || stated.stream || stated.datagram))
-            add(rule, rule.operations & network_operations, &Conditions::unix_socket);
-    }
-}
-
-void RenameCheck::Rules::add(const Rule& rule, OperationSet operations,
-                             const std::vector<Glob> Conditions::*names) const {
-    NamedRule named{&rule, operations, Patterns(rule.when.*names), std::nullopt, more_than_path(rule.when),
-                    false};
-    if (rule.except) {
-        named.except.emplace((*rule.except).*names);
-        named.except_conditional = more_than_path(*rule.except);
-    }
-    named_.push_back(std::move(named));
-}
 
 Finding RenameCheck::Rules::freed(const MoveRequest& move, OperationSet operations) const {
     return Comparison(named(), set.fallback(), move).freed(operations);
