@@ -64,16 +64,10 @@ ino_t inode_of(int socket) {
 }  // namespace
 
 Result<ino_t> socket_inode(pid_t thread, int number) {
-    if (number < 0) return errno_code(EBADF);
-    char path[64];
-    std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(thread), number);
-    struct stat link {
-    }, object{};
-    const ReadingCaller reading;
-    if (::lstat(path, &link) != 0 || ::stat(path, &object) != 0)
-        return errno_code(errno == ENOENT ? EBADF : errno);
-    // Its mode is the descriptor's access. An O_PATH handle has none, and is no open descriptor.
-    if ((link.st_mode & S_IRUSR) == 0 && (link.st_mode & S_IWUSR) == 0) return errno_code(EBADF);
+    const auto pin = open_descriptor_pin(thread, number);
+    if (!pin) return pin.error();
+    struct stat object {};
+    if (::fstat(pin->get(), &object) != 0) return errno_code();
     if (!S_ISSOCK(object.st_mode)) return errno_code(ENOTSOCK);
     return object.st_ino;
 }

@@ -80,6 +80,22 @@ Result<UniqueFd> descriptor_pin(pid_t thread, int number) {
     return handle;
 }
 
+Result<UniqueFd> open_descriptor_pin(pid_t thread, int number) {
+    auto pin = descriptor_pin(thread, number);
+    if (!pin) return pin;
+    struct stat link {};
+    const ReadingCaller reading;
+    if (::lstat(DescriptorPath(thread, "fd", number).text, &link) != 0)
+        return errno_code(errno == ENOENT ? EBADF : errno);
+    // Its mode is the descriptor's access. An O_PATH handle has none, and so has one that is for ioctls
+    // alone.
+    if ((link.st_mode & (S_IRUSR | S_IWUSR)) != 0) return pin;
+    const auto flags = descriptor_flags(thread, number);
+    if (!flags) return flags.error();
+    if ((*flags & O_PATH) != 0) return errno_code(EBADF);
+    return pin;
+}
+
 Result<int> descriptor_flags(pid_t thread, int number) {
     if (number < 0) return errno_code(EBADF);
     const ReadingCaller reading;
@@ -190,11 +206,23 @@ void signal_thread(pid_t thread, int signal) {
     if (const auto found = status(thread)) ::syscall(SYS_tgkill, found->process, thread, signal);
 }
 
-void executable(pid_t thread, std::string& into) {
+namespace {
+
+/// The text of a link in /proc; empty if it cannot be read.
+void link_text(const char* path, std::string& into) {
     char buffer[PATH_MAX];
     const ReadingCaller reading;
-    const ssize_t length = ::readlink(ProcPath(thread, "exe").text, buffer, sizeof buffer);
+    const ssize_t length = ::readlink(path, buffer, sizeof buffer);
     into.assign(buffer, length > 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+}  // namespace
+
+void executable(pid_t thread, std::string& into) { link_text(ProcPath(thread, "exe").text, into); }
+
+void directory_name(pid_t thread, int number, std::string& into) {
+    link_text(number == AT_FDCWD ? ProcPath(thread, "cwd").text : DescriptorPath(thread, "fd", number).text,
+              into);
 }
 
 std::optional<rlim_t> soft_limit(pid_t thread, Limit limit) {

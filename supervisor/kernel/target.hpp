@@ -32,6 +32,10 @@ struct ProcPath {
 /// An O_PATH handle on the object behind descriptor `number` of the thread. EBADF if it has none.
 [[nodiscard]] Result<UniqueFd> descriptor_pin(pid_t thread, int number);
 
+/// The same of a descriptor by which an object can be changed: an O_PATH handle is none (EBADF), as for the
+/// kernel.
+[[nodiscard]] Result<UniqueFd> open_descriptor_pin(pid_t thread, int number);
+
 /// Status flags, access mode and O_CLOEXEC of the thread's descriptor. EBADF if it has none.
 [[nodiscard]] Result<int> descriptor_flags(pid_t thread, int number);
 
@@ -78,6 +82,10 @@ void signal_thread(pid_t thread, int signal);
 
 /// The executable's path; empty if it cannot be read.
 void executable(pid_t thread, std::string& into);
+
+/// What the kernel writes for the working directory (AT_FDCWD) or the thread's descriptor `number`; empty if
+/// it cannot be read. It may be no path, and that of another object by now.
+void directory_name(pid_t thread, int number, std::string& into);
 
 enum class Limit : std::uint8_t { open_files, file_size };
 /// A soft limit of the thread's; nothing if it cannot be read. The kernel tells limits of another user's

@@ -79,11 +79,8 @@ void change_object(FileCall& context, Follow follow, EmptyPath empty, Act act, C
 template <class Act, class Check = NothingToCheck>
 void change_descriptor(FileCall& context, int number, Act act, Check check = {},
                        std::string_view* detail = nullptr) {
-    // The kernel treats an O_PATH handle like a number that is not open.
-    auto pin = kernel::descriptor_pin(context.thread(), number);
-    const auto flags = kernel::descriptor_flags(context.thread(), number);
-    if (!pin || !flags || (*flags & O_PATH) != 0)
-        return context.fail(!pin ? pin.error().value() : !flags ? flags.error().value() : EBADF);
+    auto pin = kernel::open_descriptor_pin(context.thread(), number);
+    if (!pin) return context.fail(pin.error().value());
     auto object = describe(std::move(*pin));
     const int wrong = object ? check(*object) : object.error().value();
     if (!context.call.waiting()) return;
