@@ -10,6 +10,7 @@ Result<GivenPath> read_path_argument(Call& context, const PathArgument& argument
                                      std::string& directory, EmptyPath empty, TakeBase take) {
     GivenPath given;
     given.text = &text;
+    directory.clear();
     if (!context.needs.nested.empty()) given.tree = context.needs.guardian;
     const std::uint64_t address = context.word(argument.path);
     if (address == 0 && empty == EmptyPath::or_null) {
@@ -18,24 +19,34 @@ Result<GivenPath> read_path_argument(Call& context, const PathArgument& argument
         return read.error();
     }
     if (text.empty() && empty == EmptyPath::refuse) return errno_code(ENOENT);
-    if (!text.empty() && text.front() == '/' && take == TakeBase::if_relative) return given;
-    const int number = argument.directory < 0 ? AT_FDCWD : context.integer(argument.directory);
+    if (const auto taken = take_base(context, argument, given, directory, take); !taken) return taken.error();
+    return given;
+}
+
+Result<void> take_base(Call& context, const PathArgument& argument, GivenPath& given, std::string& directory,
+                       TakeBase take) {
+    if (take == TakeBase::later || (take == TakeBase::if_relative && given.text->starts_with('/'))) return {};
+    const int number = directory_of(context, argument);
     auto base = number == AT_FDCWD ? kernel::working_directory(context.thread())
                                    : kernel::descriptor_pin(context.thread(), number);
     if (!base) return base.error();
     given.base = std::move(*base);
     if (number != AT_FDCWD) given.directory_fd = number;
     given.directory = &directory;
-    return given;
+    return {};
 }
 
-audit::CallInput input_of(const GivenPath& given) {
+audit::CallInput input_of(const GivenPath& given, std::string_view object) {
     audit::CallInput input;
     input.path = *given.text;
     input.directory_fd = given.directory_fd;
     if (given.directory != nullptr) {
-        bool unlinked = false;
-        if (auto path = directory_path(given.base.get(), unlinked)) *given.directory = std::move(*path);
+        const std::size_t length = given.directory->size();
+        if (length == 0 || !object.starts_with(*given.directory) ||
+            object.substr(length) != '/' + *given.text) {
+            auto path = directory_path(given.base.get());
+            *given.directory = path ? std::move(*path) : std::string();
+        }
         input.working_directory = *given.directory;
     }
     return input;

@@ -29,12 +29,20 @@ struct GivenPath {
 /// directory descriptor; ESRCH where the caller is gone. An empty path is ENOENT unless it is allowed,
 /// where the base is the descriptor itself; `or_null` takes a null pointer for an empty path.
 enum class EmptyPath : std::uint8_t { refuse, allow, or_null };
-/// Whether an absolute path needs its starting directory too (RESOLVE_BENEATH, RESOLVE_IN_ROOT).
-enum class TakeBase : std::uint8_t { if_relative, always };
+/// Whether the starting directory is taken: by `take_base`, or of an absolute path too (RESOLVE_BENEATH,
+/// RESOLVE_IN_ROOT).
+enum class TakeBase : std::uint8_t { later, if_relative, always };
 [[nodiscard]] Result<GivenPath> read_path_argument(Call& context, const PathArgument& argument,
                                                    std::string& text, std::string& directory,
                                                    EmptyPath empty = EmptyPath::refuse,
                                                    TakeBase take = TakeBase::if_relative);
+[[nodiscard]] Result<void> take_base(Call& context, const PathArgument& argument, GivenPath& given,
+                                     std::string& directory, TakeBase take);
+
+/// The number of the directory at which a relative path starts, or AT_FDCWD.
+[[nodiscard]] inline int directory_of(const Call& context, const PathArgument& argument) {
+    return argument.directory < 0 ? AT_FDCWD : context.integer(argument.directory);
+}
 
 /// The meaning of a call's AT_ flags for its path.
 [[nodiscard]] inline Follow follow_of(int flags) {
@@ -44,8 +52,9 @@ enum class TakeBase : std::uint8_t { if_relative, always };
     return (flags & AT_EMPTY_PATH) != 0 ? EmptyPath::allow : EmptyPath::refuse;
 }
 
-/// The record's view of one path argument.
-[[nodiscard]] audit::CallInput input_of(const GivenPath& given);
+/// The record's view of one path argument. `object`: the path of what it led to, if the directory's may be
+/// known already.
+[[nodiscard]] audit::CallInput input_of(const GivenPath& given, std::string_view object = {});
 
 /// Identity for the record.
 [[nodiscard]] inline audit::FileIdentity identity_of(const struct stat& status) {

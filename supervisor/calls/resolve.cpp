@@ -148,8 +148,7 @@ Place place_in(UniqueFd parent, std::string path, std::string_view leaf, bool tr
 }
 
 Result<Place> make_place(UniqueFd parent, std::string_view leaf, bool trailing_slash) {
-    bool unlinked = false;
-    auto path = directory_path(parent.get(), unlinked);
+    auto path = directory_path(parent.get());
     if (!path) return path.error();
     return place_in(std::move(parent), std::move(*path), leaf, trailing_slash);
 }
@@ -178,20 +177,12 @@ bool Place::in_procfs() const {
     return ::fstat(parent.get(), &info) == 0 && calls::in_procfs(parent.get(), info);
 }
 
-Result<std::string> directory_path(int directory, bool& unlinked) {
+Result<std::string> directory_path(int directory) {
     std::string path;
     auto read = kernel::path_of(directory, path);
-    if (!read && read.error().value() == ENAMETOOLONG) {
-        auto built = long_path(directory);
-        if (!built) return built.error();
-        path = std::move(*built);
-    } else if (!read) {
-        return read.error();
-    }
-    struct stat info {};
-    if (::fstat(directory, &info) != 0) return errno_code();
-    unlinked = info.st_nlink == 0 || path.empty() || path.front() != '/' || name_is_gone(path, info);
-    return path;
+    if (read) return path;
+    if (read.error().value() != ENAMETOOLONG) return read.error();
+    return long_path(directory);
 }
 
 Result<Object> describe(UniqueFd pin) {

@@ -80,8 +80,8 @@ struct PathRequest {
 /// Fills status, path, unlinked and unnamed from the pin.
 [[nodiscard]] Result<Object> describe(UniqueFd pin);
 
-/// The path of a pinned directory, whatever its length; "" and `unlinked` if it has none.
-[[nodiscard]] Result<std::string> directory_path(int directory, bool& unlinked);
+/// What the kernel writes for a pinned directory, whatever its length.
+[[nodiscard]] Result<std::string> directory_path(int directory);
 
 /// The number of the process in whose /proc directory `path` lies, or which it is; 0 if there is none.
 [[nodiscard]] pid_t process_of_proc(std::string_view path);

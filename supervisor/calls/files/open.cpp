@@ -141,12 +141,24 @@ void remember_static(FileCall& context, std::string_view path) {
 /// the way, and no other file system, which could be procfs. A hierarchy is granted only if no rule denies
 /// anything in it, so no rule says anything else of the object. The kernel refuses a name that does not
 /// exist.
-bool lies_in_static_hierarchy(FileCall& context, const Wanted& wanted, const std::string& path) {
+bool lies_in_static_hierarchy(FileCall& context, const Wanted& wanted, const std::string& given) {
     constexpr OperationSet read = Operation::read;
     StaticPaths& known = context.static_paths;
-    if (!may_go_unjudged(context, wanted) || !continuable(context, wanted, read) ||
-        !StaticPaths::is_plain(path) || known.beyond_mount(path))
+    if (wanted.on_existing() != read || wanted.creates() || wanted.flags_in_memory ||
+        !may_go_unjudged(context, wanted) || !continuable(context, wanted, read))
         return false;
+    // By the texts alone, which only serves to choose how the call is answered.
+    std::string& directory = context.buffers.directory;
+    std::string& path = context.buffers.second_path;
+    path.clear();
+    if (!given.starts_with('/')) {
+        const int number = directory_of(context, context.entry.first);
+        kernel::directory_name(context.thread(), number, directory);
+        path.append(directory).append("/");
+    }
+    path += std::string_view(given).substr(given.starts_with("./") ? 2 : 0);
+    if (context.needs.nested.empty() && known.knows(path, context.started_ns)) return true;
+    if (!StaticPaths::is_plain(path) || known.beyond_mount(path)) return false;
     const std::string_view holder =
         std::string_view(path).substr(0, std::max<std::size_t>(path.rfind('/'), 1));
     if (!context.files.grants.allow(read, holder)) return false;
@@ -166,7 +178,7 @@ Subject Opening::subject(OperationSet operations, std::string_view path, bool un
     Subject subject;
     subject.operations = operations;
     subject.object = rules::FileObject{path, unlinked};
-    subject.input = input_of(given_);
+    subject.input = input_of(given_, path);
     name_open_flags(wanted_.flags, context_.buffers.flags);
     subject.input.flags = context_.buffers.flags;
     if (wanted_.creates() || wanted_.temporary()) subject.input.mode = wanted_.mode | wanted_.bits_left_out;
@@ -241,11 +253,10 @@ Opening::Next Opening::existing(Object object) {
     if (may_continue && !object.unlinked && context_.files.grants.allow(operations, object.path) &&
         !may_have_been_replaced(context_.files.grants, operations, object)) {
         remember_static(object, operations);
+        if (!records_every_call(context_)) return context_.call.let_continue(), Next::done;
         Subject held = subject(operations, object.path, false);
-        if (records_every_call(context_)) {
-            held.identity = identity_of(object.status);
-            held.settled = terminal_of_run(context_, object);
-        }
+        held.identity = identity_of(object.status);
+        held.settled = terminal_of_run(context_, object);
         let_continue(context_, held);
         return Next::done;
     }
@@ -289,6 +300,7 @@ Opening::Next Opening::absent() {
         return Next::done;
     }
     if (may_continue && context_.files.grants.allow(held, place->path)) {
+        if (!records_every_call(context_)) return context_.call.let_continue(), Next::done;
         let_continue(context_, subject(operations, place->path, false));
         return Next::done;
     }
@@ -319,27 +331,22 @@ void start(FileCall& context, Wanted wanted) {
         wanted.mode = permitted_mode(context, given);
         wanted.bits_left_out = given & ~wanted.mode;
     }
-    const bool scoped = (wanted.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
-    auto given =
-        read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory,
-                           takes_empty(wanted), scoped ? TakeBase::always : TakeBase::if_relative);
-    if (!given) {
+    const auto pass = [&](int error) {
         const bool harmless = continuable(context, wanted, wanted.on_existing()) &&
                               !context.files.plan.notify_only && context.files.plan.truncation_held;
-        return pass_errno(context, given.error().value(), harmless);
-    }
-    const bool only_reads = wanted.on_existing() == OperationSet(Operation::read) && !wanted.creates();
-    if (only_reads && !wanted.flags_in_memory && context.needs.nested.empty() &&
-        context.static_paths.knows(*given->text, context.started_ns)) {
-        context.call.let_continue();
-        return;
-    }
+        pass_errno(context, error, harmless);
+    };
+    WorkerBuffers& buffers = context.buffers;
+    auto given = read_path_argument(context, context.entry.first, buffers.path, buffers.directory,
+                                    takes_empty(wanted), TakeBase::later);
+    if (!given) return pass(given.error().value());
     // The answer is the only effect, and it reaches no other caller. So it does not matter whether the caller
     // still waits.
-    if (only_reads && !wanted.flags_in_memory && lies_in_static_hierarchy(context, wanted, *given->text)) {
-        context.call.let_continue();
-        return;
-    }
+    if (lies_in_static_hierarchy(context, wanted, *given->text)) return void(context.call.let_continue());
+    const bool scoped = (wanted.resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) != 0;
+    const auto taken = take_base(context, context.entry.first, *given, buffers.directory,
+                                 scoped ? TakeBase::always : TakeBase::if_relative);
+    if (!taken) return pass(taken.error().value());
     Opening(context, wanted, std::move(*given)).run();
 }
 
