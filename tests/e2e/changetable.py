@@ -142,7 +142,8 @@ def metadata(cases: Cases) -> None:
         cases.add("futimesat", "d:cwd", path(kind), "t:set")
     for length in ("-1", "0", "100000", "0x7fffffffffffffff"):
         cases.add("truncate", "p:other", f"n:{length}")
-    for dirfd in ("bad", f"dir:{cases.tree}/s5", f"opath:{cases.tree}/s5/other", f"file:{cases.tree}/s5/other", f"rw:{cases.tree}/s5/other"):
+    for dirfd in ("bad", f"dir:{cases.tree}/s5", f"opath:{cases.tree}/s5/other", f"file:{cases.tree}/s5/other", f"rw:{cases.tree}/s5/other",
+                  f"neither:{cases.tree}/s5/other"):
         cases.add("fchmod", f"d:{dirfd}", "n:0750")
         cases.add("fchown", f"d:{dirfd}", "n:-1", "n:-1")
         cases.add("ftruncate", f"d:{dirfd}", "n:2")

@@ -59,6 +59,7 @@ static int make_dirfd(const char *text) {
     int flags = O_RDONLY;
     if (strncmp(text, "opath:", 6) == 0) flags = O_PATH;
     if (strncmp(text, "rw:", 3) == 0) flags = O_RDWR;
+    if (strncmp(text, "neither:", 8) == 0) flags = O_ACCMODE; /* for ioctls alone */
     int fd = open(decode(strchr(text, ':') + 1), flags | O_CLOEXEC);
     if (fd < 0) fprintf(stderr, "%s: %s\n", text, strerror(errno));
     return fd;
