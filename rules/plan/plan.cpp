@@ -45,7 +45,8 @@ private:
 
 /// Whether the rules allow everything and Landlock refuses nothing.
 bool FileReasons::whole(Operation operation) const {
-    const bool held = !held_by_path.contains(operation) || paths_.held_at("/").contains(operation);
+    const bool held =
+        abi_ < 1 || !held_by_path.contains(operation) || paths_.held_at("/").contains(operation);
     return held && wholly_allowed(rules_, operation);
 }
 
@@ -85,6 +86,7 @@ void FileReasons::decisions(Operation operation, Reasons& reasons) const {
 }
 
 void FileReasons::older_abi(Operation operation, Reasons& reasons) const {
+    if (abi_ < 1) return;  // there is no Landlock domain at all
     if (operation == Operation::create && abi_ < 2)
         reasons.add("landlock", "before ABI 2 Landlock refuses every rename and link across directories");
     if (operation == Operation::modify && abi_ < 3 && !wholly_allowed(rules_, operation))

@@ -54,7 +54,7 @@ audit::CallInput input_of(const GivenPath& given, std::string_view object) {
 
 void pass_errno(Call& context, int error, bool may_continue) {
     const bool may_change = error == ENOENT || error == EEXIST || error == ENOTDIR;
-    if (may_continue && !may_change) {
+    if (may_continue && !may_change && context.call.may_continue()) {
         context.call.let_continue();
     } else {
         context.fail(error);

@@ -64,7 +64,7 @@ enum class TakeBase : std::uint8_t { later, if_relative, always };
 /// Answers a call whose path leads nowhere, or that the kernel refuses by itself. If Landlock alone holds the
 /// call, it is continued and the kernel gives its own errno; otherwise the answer is `error`. A name may
 /// appear or go before a continued call looks at it. Landlock would then refuse unrecorded what a rule
-/// allows, so errors of names are answered.
+/// allows, so errors of names are answered. Without a Landlock domain every error is.
 void pass_errno(Call& context, int error, bool may_continue);
 
 }  // namespace callgate::calls

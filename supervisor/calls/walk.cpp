@@ -170,10 +170,10 @@ Result<void> Walk::follow_link(const std::string& name, const struct stat& link,
     if (in_procfs(current_.get())) {
         if (check_enabled("proc-self") && is_proc_root(current_.get()) &&
             (name == "self" || name == "thread-self")) {
-            const auto found = kernel::status(options_.thread);
+            const auto found = kernel::own_numbers(options_.thread);
             if (!found) return found.error();
             rest_ = std::to_string(found->process);
-            if (name == "thread-self") rest_ += "/task/" + std::to_string(options_.thread);
+            if (name == "thread-self") rest_ += "/task/" + std::to_string(found->thread);
             rest_ += remaining;
             return {};
         }
@@ -226,7 +226,7 @@ bool Walk::in_own_proc() const {
     if (!kernel::reads_less_than_it_may() || !in_procfs(current_.get()) ||
         !kernel::path_of(current_.get(), path))
         return false;
-    const auto caller = kernel::status(options_.thread);
+    const auto caller = kernel::own_numbers(options_.thread);
     return caller && (path + '/').starts_with("/proc/" + std::to_string(caller->process) + '/');
 }
 

@@ -297,6 +297,29 @@ constexpr std::array request_groups = {
     OptionGroup{"Other", help_options},
 };
 
+constexpr std::array agent_options = {
+    OptionSpec{"listen", 0, one, "SOCKET",
+               "where runtimes connect, their listenerPath (default: /run/callgate/agent.sock)", "FILE"},
+    OptionSpec{"rules-dir", 0, one, "DIR",
+               "the rule sets, each NAME.json; nobody else may write there (default: "
+               "/etc/callgate/containers)",
+               "DIR"},
+    OptionSpec{"logs", 0, one, "DIR", "keep the logs there (default: where those of runs are)", "DIR"},
+    OptionSpec{"seccomp-profile", 0, one, "NAME", "print the seccomp profile of a rule set, and end"},
+};
+constexpr std::array agent_groups = {
+    OptionGroup{"Agent", agent_options},
+    OptionGroup{"Other", help_options},
+};
+
+constexpr std::string_view agent_text =
+    "Supervises containers from outside. A container whose seccomp profile is the one that this verb prints "
+    "is handed over by its runtime, runc or crun, and its calls are decided and recorded as those of a run. "
+    "The annotation callgate.rules=NAME chooses its rules. Root of the host starts the agent. There is no "
+    "Landlock domain, so each call that the rules contest is made on behalf or denied. Rules that decide "
+    "execution, that ask or that name hosts are refused.\n"
+    "If the supervisor of a container ends, the calls that it decides fail.";
+
 constexpr std::string_view learn_text =
     "Runs COMMAND in audit mode, which denies nothing: only for commands that you would also run without "
     "callgate. Shows the rules that COMMAND needs, asks, writes them, and runs COMMAND again until there is "
@@ -389,6 +412,10 @@ constexpr std::array all_verbs = {
         "tools are request_access, which asks the person and shows the reason; explain, which says what "
         "the rules decide; and denials, which lists what was refused.",
         "callgate mcp", plain_groups, false, 0, 0, mcp},
+    VerbSpec{"agent", "[OPTIONS]", "supervise containers that their runtime hands over", agent_text,
+             "callgate agent --seccomp-profile web > web-seccomp.json\n"
+             "callgate agent --logs /var/log/callgate",
+             agent_groups, false, 0, 0, agent},
     VerbSpec{
         "rules", "list | remove ID | pending | accept NAME | drop NAME",
         "list and change your own rules, and those that answers proposed",

@@ -24,6 +24,7 @@ namespace callgate::cli {
 [[nodiscard]] int exec(const Arguments& arguments);
 [[nodiscard]] int request(const Arguments& arguments);
 [[nodiscard]] int mcp(const Arguments& arguments);
+[[nodiscard]] int agent(const Arguments& arguments);
 /// `callgate run` for a job that is still to come: jobs::warm_word, which is no verb of the user's.
 [[nodiscard]] int run_warm();
 [[nodiscard]] int completion(const Arguments& arguments);

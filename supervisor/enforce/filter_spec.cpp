@@ -35,9 +35,12 @@ constexpr Disposition allow{Disposition::Kind::allow, 0};
 constexpr Disposition notify{Disposition::Kind::notify, 0};
 constexpr Disposition refuse(int error) { return {Disposition::Kind::refuse, error}; }
 
+enum class Held : std::uint8_t { run, nested_run, container };
+
 class Builder {
 public:
-    explicit Builder(const Plan& plan, bool nested = false) : plan_(plan), nested_(nested) {}
+    explicit Builder(const Plan& plan, Held held = Held::run)
+        : plan_(plan), nested_(held == Held::nested_run), container_(held == Held::container) {}
 
     FilterSpec build() {
         spec_.architecture = audit_architecture;
@@ -47,7 +50,8 @@ public:
             if (!nested_ || refusal.when != When::always) refused(refusal);
         if (nested_) return sockets(), std::move(spec_);
         for (const CallEntry& entry : call_table()) {
-            if (entry.number != no_number) mediated(entry);
+            const bool by_namespace = container_ && entry.scope != Scope::object;
+            if (entry.number != no_number && !by_namespace) mediated(entry);
         }
         sockets();
         for (const ClosedNumber& call : closed_numbers())
@@ -201,7 +205,7 @@ private:
     static constexpr std::uint32_t socket_ = call_number("socket"), socketpair_ = call_number("socketpair");
 
     const Plan& plan_;
-    const bool nested_;
+    const bool nested_, container_;
     FilterSpec spec_;
 };
 
@@ -216,7 +220,9 @@ bool is_notified(const FilterSpec& spec, std::uint32_t number) {
 
 FilterSpec filter_spec(const Plan& plan) { return Builder(plan).build(); }
 
-FilterSpec nested_filter_spec(const Plan& plan) { return Builder(plan, true).build(); }
+FilterSpec nested_filter_spec(const Plan& plan) { return Builder(plan, Held::nested_run).build(); }
+
+FilterSpec container_filter_spec(const Plan& plan) { return Builder(plan, Held::container).build(); }
 
 std::optional<std::string> lacks_for_nested(const Plan& around, const Plan& nested) {
     if (nested.parties) return "rules that tell an agent from its tools need a run that is not nested";

@@ -27,6 +27,10 @@ namespace callgate::enforce {
 [[nodiscard]] std::optional<std::string> lacks_for_nested(const rules::Plan& around,
                                                           const rules::Plan& nested);
 
+/// The decisions of a container's filter (container/oci_profile.hpp). Calls on processes and IPC objects are
+/// left to the container's own namespaces, which hold nothing else.
+[[nodiscard]] FilterSpec container_filter_spec(const rules::Plan& plan);
+
 struct NotifiedCall {
     std::string_view name;
     rules::OperationSet operations;    // its contested operations; empty for calls on processes

@@ -20,7 +20,7 @@ constexpr std::array places = {"ns/user", "ns/mnt", "root"};
 std::array<struct stat, places.size()> own_places() {
     std::array<struct stat, places.size()> found{};
     for (std::size_t index = 0; index < places.size(); ++index) {
-        if (::stat((std::string("/proc/self/") + places[index]).c_str(), &found[index]) != 0) {
+        if (::stat((std::string(proc_root) + "self/" + places[index]).c_str(), &found[index]) != 0) {
             found[index].st_ino = 0;  // equal to no thread's: closed on failure
         }
     }

@@ -1,6 +1,7 @@
 #include "supervisor/kernel/listener.hpp"
 
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -17,6 +18,12 @@ namespace {
 constexpr unsigned long ioctl_set_flags = SECCOMP_IOW(4, __u64);
 constexpr unsigned long sync_wake_up = 1;
 
+#if defined(__x86_64__)
+constexpr std::uint32_t native_architecture = AUDIT_ARCH_X86_64;
+#else
+constexpr std::uint32_t native_architecture = AUDIT_ARCH_AARCH64;
+#endif
+
 short poll_now(int fd) {
     pollfd entry{fd, POLLIN, 0};
     return ::poll(&entry, 1, 0) > 0 ? entry.revents : short{0};
@@ -31,7 +38,8 @@ Result<Notification> Listener::receive() {
     Notification notification;
     notification.id = raw.id;
     notification.thread = static_cast<pid_t>(raw.pid);
-    notification.call = static_cast<std::uint32_t>(raw.data.nr);
+    notification.call = raw.data.arch == native_architecture ? static_cast<std::uint32_t>(raw.data.nr)
+                                                             : Notification::foreign_call;
     for (std::size_t index = 0; index < 6; ++index) notification.arguments[index] = raw.data.args[index];
     return notification;
 }

@@ -23,8 +23,11 @@ namespace callgate::kernel {
 struct Notification {
     std::uint64_t id = 0;
     pid_t thread = 0;  // thread id of the caller
+    /// The number; `foreign_call` where another architecture gives it another meaning.
     std::uint32_t call = 0;
     std::array<std::uint64_t, 6> arguments{};
+
+    static constexpr std::uint32_t foreign_call = 0xffffffff;
 
     /// An int argument: the kernel ignores the high half (docs/dev/kernel-facts.md 40).
     [[nodiscard]] int integer(int index) const {
@@ -57,6 +60,9 @@ public:
     }
     /// Whether the caller still waits for an answer.
     virtual bool waiting(std::uint64_t id) = 0;
+    /// Whether the kernel may go on with this call by itself. It may not where no Landlock domain holds what
+    /// a second look at the caller's memory could find (container/container_source.hpp).
+    virtual bool may_continue(const Notification& /*call*/) { return true; }
     /// Whether every task that could notify is gone.
     virtual bool finished() = 0;
     /// Whether a notification is waiting to be received.
@@ -107,8 +113,15 @@ public:
     /// Whether the answer was to continue the call in the kernel.
     [[nodiscard]] bool continued() const { return continued_; }
 
-    /// Each returns whether the answer reached the caller (false: it died or was interrupted).
+    /// Whether `let_continue` would let the kernel go on.
+    [[nodiscard]] bool may_continue() const {
+        return source_ == nullptr || source_->may_continue(notification_);
+    }
+
+    /// Each returns whether the answer reached the caller (false: it died or was interrupted). A call that
+    /// may not be continued is denied.
     bool let_continue() {
+        if (!may_continue()) return fail(EACCES);
         continued_ = true;
         return send({.let_continue = true});
     }

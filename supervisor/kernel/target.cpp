@@ -54,15 +54,18 @@ std::uint64_t field(std::string_view text, std::string_view name, int base = 10,
 /// "/proc/TID/<directory>/<number>"
 struct DescriptorPath {
     DescriptorPath(pid_t thread, const char* directory, int number) {
-        std::snprintf(text, sizeof text, "/proc/%d/%s/%d", static_cast<int>(thread), directory, number);
+        std::snprintf(text, sizeof text, "%s%d/%s/%d", proc_root, static_cast<int>(thread), directory,
+                      number);
     }
     char text[64];
 };
 
 }  // namespace
 
+const char* proc_root = "/proc/";
+
 ProcPath::ProcPath(pid_t thread, const char* rest) {
-    std::snprintf(text, sizeof text, "/proc/%d/%s", static_cast<int>(thread), rest);
+    std::snprintf(text, sizeof text, "%s%d/%s", proc_root, static_cast<int>(thread), rest);
 }
 
 Result<UniqueFd> working_directory(pid_t thread) {
@@ -174,12 +177,28 @@ Result<Status> status(pid_t thread) {
     return found;
 }
 
+/// A kernel without PID namespaces writes neither line.
+Result<OwnNumbers> own_numbers(pid_t thread) {
+    char buffer[4096];
+    const auto text = read_small(ProcPath(thread, "status").text, buffer);
+    if (!text) return text.error();
+    const auto last = [&](std::string_view name, std::string_view otherwise) {
+        const std::size_t at = text->find(name);
+        if (at == std::string_view::npos) return static_cast<pid_t>(field(*text, otherwise));
+        const std::string_view line = text->substr(at + 1, text->find('\n', at + 1) - at - 1);
+        return static_cast<pid_t>(std::atoi(std::string(line.substr(line.find_last_of("\t ") + 1)).c_str()));
+    };
+    const OwnNumbers found{last("\nNStgid:", "Tgid:"), last("\nNSpid:", "Pid:")};
+    if (found.process == 0 || found.thread == 0) return errno_code(ESRCH);
+    return found;
+}
+
 Result<Identity> identity(pid_t thread) {
     char buffer[1024];
     // Reads the task's own file: for /proc/PID/stat the kernel sums up the times of all threads, which is
     // slow for many.
     char path[64];
-    std::snprintf(path, sizeof path, "/proc/%d/task/%d/stat", static_cast<int>(thread),
+    std::snprintf(path, sizeof path, "%s%d/task/%d/stat", proc_root, static_cast<int>(thread),
                   static_cast<int>(thread));
     const auto text = read_small(path, buffer);
     if (!text) return text.error();
@@ -274,13 +293,14 @@ bool descends_from(pid_t process, pid_t ancestor) {
 }
 
 int own_descriptors() {
-    static const int handle = ::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    static const int handle =
+        ::open((std::string(proc_root) + "self/fd").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     return handle;
 }
 
 PinPath::PinPath(int fd) {
-    std::memcpy(text, prefix, sizeof prefix - 1);
-    *std::to_chars(text + sizeof prefix - 1, text + sizeof text - 1, fd).ptr = 0;
+    begin = static_cast<std::size_t>(std::snprintf(text, sizeof text, "%sself/fd/", proc_root));
+    *std::to_chars(text + begin, text + sizeof text - 1, fd).ptr = 0;
 }
 
 Result<void> path_of(int fd, std::string& into) {

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,6 +20,11 @@
 #include "base/unique_fd.hpp"
 
 namespace callgate::kernel {
+
+/// The beginning of each name in the procfs that shows the callers by the numbers of notifications: "/proc/".
+/// It is "" in a supervisor of a container, whose threads have such a procfs as their working directory
+/// (container/enter.hpp): the container's own /proc has other numbers. Set before there are threads.
+extern const char* proc_root;
 
 /// "/proc/TID/<rest>" in a small buffer.
 struct ProcPath {
@@ -67,6 +73,12 @@ struct Status {
 /// From /proc/TID/status. This takes about 10 µs: call it only if needed.
 [[nodiscard]] Result<Status> status(pid_t thread);
 
+/// Numbers of a thread in its own PID namespace, as its own /proc has them.
+struct OwnNumbers {
+    pid_t process = 0, thread = 0;
+};
+[[nodiscard]] Result<OwnNumbers> own_numbers(pid_t thread);
+
 struct Identity {
     pid_t process = 0;
     pid_t parent = 0;
@@ -106,10 +118,12 @@ enum class Limit : std::uint8_t { open_files, file_size };
 /// own_descriptors().
 struct PinPath {
     explicit PinPath(int fd);
-    [[nodiscard]] const char* number() const { return text + sizeof prefix - 1; }
+    [[nodiscard]] const char* number() const { return text + begin; }
 
-    static constexpr char prefix[] = "/proc/self/fd/";
     char text[32];
+
+private:
+    std::size_t begin;
 };
 
 /// The path of the object behind `fd` (ours), as the kernel names it, of any length. Errors: those of

@@ -42,7 +42,7 @@ void WorkerPool::Worker::prepare_thread() {
         buffers_.shares_umask = true;
         return;
     }
-    if (::chdir("/") != 0) ::_exit(125);
+    if (*kernel::proc_root == '/' && ::chdir("/") != 0) ::_exit(125);
     ::umask(0);
     buffers_.umask = 0;
 }

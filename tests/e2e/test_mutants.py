@@ -54,6 +54,8 @@ def outcome_of(test: str, user: str, off: str) -> tuple[int, str]:
     chosen_one = f"{Path(__file__).parent / name}[{'-'.join(filter(None, (user, parameter)))}]"
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", chosen_one]
     done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode == 0 and " passed" not in done.stdout:
+        pytest.skip(f"{test} cannot be run here")
     return done.returncode, done.stdout
 
 

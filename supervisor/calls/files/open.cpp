@@ -106,6 +106,7 @@ void name_open_flags(int flags, std::vector<std::string_view>& into) {
 
 /// Whether the kernel may read path (and flags) again: see the head of this file.
 bool continuable(const FileCall& context, const Wanted& wanted, OperationSet operations) {
+    if (context.files.plan.landlock_abi == 0) return false;  // nothing else would hold what it then finds
     // The kernel would make the file with the mode that the target gave.
     if (wanted.bits_left_out != 0 || (wanted.flags_in_memory && context.files.plan.set_ids_left_out))
         return false;

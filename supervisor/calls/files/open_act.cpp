@@ -92,8 +92,8 @@ void Opening::hand_over_text(const std::string& text, std::uint64_t sequence) {
     auto file = make_file(text);
     if (!file) return finish_failed(sequence, file.error().value());
     constexpr int reading = O_RDONLY | O_CLOEXEC;
-    const std::string own = "/proc/self/fd/" + std::to_string(file->get());
-    UniqueFd read_only(::open(own.c_str(), reading | (wanted_.flags & (O_NONBLOCK | O_NOATIME))));
+    const kernel::PinPath own(file->get());
+    UniqueFd read_only(::open(own.text, reading | (wanted_.flags & (O_NONBLOCK | O_NOATIME))));
     if (!read_only) return finish_failed(sequence, errno);
     finish(std::move(read_only), sequence);
 }

@@ -18,6 +18,7 @@
 #include "agent/landlock.hpp"
 #include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
+#include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
 
@@ -84,7 +85,7 @@ std::uint32_t kernel_device(unsigned major, unsigned minor) { return major << 20
 /// The number that the kernel gives the device of a mount; nothing if it is not found.
 std::optional<std::uint32_t> device_of_mount(int mount) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> lines(
-        std::fopen("/proc/thread-self/mountinfo", "re"), &std::fclose);
+        std::fopen((std::string(kernel::proc_root) + "thread-self/mountinfo").c_str(), "re"), &std::fclose);
     std::array<char, 8192> line{};
     while (lines && std::fgets(line.data(), line.size(), lines.get()) != nullptr) {
         int number = 0;
@@ -100,7 +101,8 @@ std::optional<KernelInode> socket_at(const Place& place) {
     const UniqueFd pin(::openat(place.parent.get(), place.leaf.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
     if (!pin || ::fstat(pin.get(), &status) != 0 || !S_ISSOCK(status.st_mode)) return std::nullopt;
-    const std::string info = "/proc/thread-self/fdinfo/" + std::to_string(pin.get());
+    const std::string info =
+        std::string(kernel::proc_root) + "thread-self/fdinfo/" + std::to_string(pin.get());
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> lines(std::fopen(info.c_str(), "re"), &std::fclose);
     std::array<char, 256> line{};
     unsigned long long inode = 0;

@@ -1,0 +1,200 @@
+#include "supervisor/container/container_run.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <shared_mutex>
+#include <utility>
+
+#include "agent/created_ipc.hpp"
+#include "base/plural.hpp"
+#include "base/process/open_files.hpp"
+#include "rules/plan/rename_check.hpp"
+#include "supervisor/calls/files/settings_locks.hpp"
+#include "supervisor/calls/opaque.hpp"
+#include "supervisor/container/container_source.hpp"
+#include "supervisor/enforce/filter_spec.hpp"
+#include "supervisor/host/own_addresses.hpp"
+#include "supervisor/receive/worker_pool.hpp"
+#include "supervisor/run/report.hpp"
+#include "supervisor/run/setup_error.hpp"
+
+namespace callgate::container {
+
+namespace {
+
+constexpr CapabilitySet any_caller = all_capabilities;
+
+class Supervision {
+public:
+    Supervision(const Container& container, UniqueFd listener, const enforce::FilterSpec& filter);
+
+    void record_start();
+    void answer_calls();
+    std::string end();
+
+private:
+    void wake();
+    void look_after_log();
+
+    const Container& container_;
+    const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+    const UniqueFd end_, wake_;  // of the listener, which hangs up; an eventfd
+    ContainerSource source_;
+    const enforce::RefusedCalls refused_;
+    calls::Refusals refusals_;
+    RunReport report_;
+    const rules::StaticGrants grants_;
+    const rules::RenameCheck moves_;
+    const calls::Basis basis_;
+    agent::SharedObjects made_;
+    calls::IpcObjects ipc_;
+    calls::SettingsLocks locks_;
+    calls::OpaqueMemories opaque_;
+    std::shared_mutex names_;
+    std::string login_file_;
+    calls::DecideNeeds deciding_;
+    const calls::FileNeeds files_;
+    const calls::ExecNeeds exec_;
+    calls::NetworkNeeds network_{names_};
+    const calls::ProcessNeeds processes_;
+    WorkerNeeds needs_;
+    WorkerPool workers_;
+    std::atomic<bool> sync_{false}, count_{false};
+};
+
+Supervision::Supervision(const Container& container, UniqueFd listener, const enforce::FilterSpec& filter)
+    : container_(container),
+      end_(::fcntl(listener.get(), F_DUPFD_CLOEXEC, 0)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      source_(std::move(listener), enforce::compile(enforce::with_refusals_notified(filter))),
+      refused_(filter),
+      grants_(container.rules.plan),
+      moves_(*container.rules.rules, grants_),
+      basis_{*container.rules.rules, grants_, moves_},
+      made_(require(agent::SharedObjects::make(), "no memory")),
+      ipc_(made_.objects()),
+      deciding_{.enforced = basis_,
+                .record_mode = container.rules.plan.record,
+                .log = container.log,
+                .sink = report_,
+                .refuses_object =
+                    [this](const calls::Subject& one, const rules::Verdict&) {
+                        return locks_.refuses(*container_.rules.rules, one);
+                    },
+                .is_own_address = is_own_address,
+                .kill_tree = [this] { container_.place.end(); },
+                .sync_log = [this] { sync_ = true, wake(); },
+                .count_soon = [this] { count_ = true, wake(); }},
+      files_{.plan = container.rules.plan,
+             .grants = grants_,
+             .moves = moves_,
+             .names = names_,
+             .locks = &locks_,
+             .keep_capabilities = any_caller,
+             .login_file = &login_file_},
+      exec_(container.rules.plan, grants_, deciding_),
+      processes_{-1, opaque_},
+      needs_{.decide = deciding_,
+             .families = {files_, exec_, network_, ipc_, processes_},
+             .keep_capabilities = any_caller,
+             .identity = require(kernel::own_identity(any_caller), "cannot read the own identity"),
+             .refused = &refused_,
+             .refusals = &refusals_},
+      workers_(source_, needs_, [this] { wake(); }) {
+    if (!end_ || !wake_) throw SetupError("no descriptors are left");
+    network_.udp = container.rules.plan.udp;
+    report_.use_rules(container.rules.rules, "");
+    kernel::CallerCache::expect_other_roots();
+    raise_open_files();
+}
+
+void Supervision::wake() {
+    const std::uint64_t one = 1;
+    if (::write(wake_.get(), &one, sizeof one) < 0) return;  // it is full, and so awake
+}
+
+void Supervision::record_start() {
+    if (container_.log == nullptr) return;
+    audit::RunStart start;
+    start.command = {"container", container_.state.id};
+    start.workdir = "/";
+    start.rules_sha256 = container_.rules.sha256;
+    start.profiles = {container_.state.rules};
+    start.degraded = {"landlock", "guardian", "questions", "wait-killable"};
+    start.pid = container_.state.process;
+    if (utsname names{}; ::uname(&names) == 0) {
+        start.kernel = names.release;
+        start.host = names.nodename;
+    }
+    require(container_.log->record(start), "the log cannot be written");
+}
+
+void Supervision::look_after_log() {
+    if (container_.log == nullptr) return;
+    if (sync_.exchange(false)) container_.log->sync();
+    if (count_.exchange(false) && container_.log->write_counts()) count_ = true;
+}
+
+void Supervision::answer_calls() {
+    sigset_t all;
+    ::sigfillset(&all);
+    for (const int fatal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::sigdelset(&all, fatal);
+    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    workers_.prepare();
+    workers_.start();
+    constexpr int second = 1000;
+    for (bool awake = true;;) {
+        pollfd entries[] = {{end_.get(), 0, 0}, {wake_.get(), POLLIN, 0}};
+        ::poll(entries, 2, awake ? WorkerPool::tick_interval_ms : count_ ? second : -1);
+        std::uint64_t count = 0;
+        if (::read(wake_.get(), &count, sizeof count) > 0) awake = true;
+        awake = workers_.tick() && awake;
+        look_after_log();
+        if ((entries[0].revents & POLLHUP) != 0) return;
+    }
+}
+
+std::string Supervision::end() {
+    using namespace std::chrono;
+    workers_.stop();
+    const audit::Counts counts = report_.counts();
+    audit::RunEnd end;
+    end.outcome = Outcome::exited;
+    end.duration_ms = duration_cast<milliseconds>(steady_clock::now() - started_).count();
+    end.counts = counts;
+    if (container_.log != nullptr) {
+        const int lost = refusals_.record_totals(*container_.log);
+        if (lost != 0 || !container_.log->record(end)) return "the end could not be recorded";
+        container_.log->sync();
+    }
+    const std::uint64_t denied = counts.deny + counts.kill;
+    if (deciding_.log_error.load() != 0)
+        return "the log could not be written: what could not be recorded was denied";
+    return denied == 0 ? "" : "denied " + plural(denied, "call");
+}
+
+}  // namespace
+
+enforce::FilterSpec filter_of(const ContainerRules& rules) {
+    return enforce::container_filter_spec(rules.plan);
+}
+
+std::string supervise(const Container& container, UniqueFd listener) {
+    auto supervision =
+        std::make_unique<Supervision>(container, std::move(listener), filter_of(container.rules));
+    supervision->record_start();
+    supervision->answer_calls();
+    return supervision.release()->end();  // its threads stay
+}
+
+}  // namespace callgate::container

@@ -1,0 +1,27 @@
+// The OCI seccomp profile of a rule set: the filter that a container's runtime installs, with this program as
+// its listener.
+//
+// libseccomp cannot express the filter itself: it has no order of rules, and no allow-lists of arguments. So
+// the profile notifies every call that the filter would notify, or refuse by arguments. The filter then
+// decides in the supervisor (container_source.hpp), on the same registers. A call that neither knows is
+// refused: ENOSYS. A profile that notified less than the rules contest would be unsound. So each carries a
+// digest, which the runtime passes on, and a container with another one is refused.
+//
+// Pure. An attacker controls nothing here: rules and profile are the administrator's.
+#pragma once
+
+#include <string>
+
+#include "supervisor/enforce/seccomp/compiler.hpp"
+
+namespace callgate::container {
+
+struct OciProfile {
+    std::string digest;  // the runtime passes it on as `listenerMetadata`
+    std::string text;    // JSON
+};
+
+/// `listener`: the path of the agent's socket.
+[[nodiscard]] OciProfile oci_profile(const enforce::FilterSpec& filter, const std::string& listener);
+
+}  // namespace callgate::container

@@ -1,0 +1,395 @@
+"""`callgate agent`: real containers of runc and crun, whose calls are decided from outside.
+
+A container is a bundle that the runtime itself starts: no engine, no image. All of it is in a room of its own (namespaces with a
+plain control group version 2, as the runtimes want it), which ends with the test session. Only root can make one.
+"""
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+import harness
+
+RUNTIMES = [one for one in ("runc", "crun") if shutil.which(one)]
+BUSYBOX = shutil.which("busybox")
+WHY_NOT = ("only root can make containers" if os.geteuid() != 0 else "callgate cannot enter containers of an engine's container"
+           if harness.CONTAINER else "neither runc nor crun is installed" if not RUNTIMES else "busybox is not installed" if not BUSYBOX else "")
+EACH = pytest.mark.parametrize("runtime", RUNTIMES or ["runc"])
+
+ALL = {"id": "all", "allow": ["read", "execute"], "path": "/**"}
+WRITES = {"id": "work", "allow": ["modify", "create", "delete", "metadata"], "path": ["/work/**", "/dev/null"]}
+SECRET = {"id": "secret", "deny": ["read", "modify", "metadata", "delete"], "path": "/data/secret", "errno": "ENOENT"}
+CONNECTS = {"id": "port", "allow": ["connect", "bind"], "address": "127.0.0.1", "port": 7000}
+WEB = {"version": 1, "default": "deny", "rules": [ALL, WRITES, SECRET, CONNECTS]}
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[list[str]]:
+    """The words that run a command in the room."""
+    if WHY_NOT:
+        pytest.skip(WHY_NOT)
+    script = ("umount --lazy --recursive /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup && mount -t tmpfs tmpfs /run &&"
+              " ip link set lo up && echo ready && exec sleep infinity")
+    outside = subprocess.Popen(["unshare", "--net", "--mount", "--cgroup", "--pid", "--fork", "--kill-child", "--mount-proc",
+                                "--propagation", "private", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if outside.stdout.readline() != b"ready\n":
+        why = outside.stderr.read().decode().strip().splitlines()
+        outside.wait()
+        pytest.skip(f"no room for containers can be made here: {why[-1] if why else 'it ended'}")
+    within = harness.children(outside.pid)[0]
+    yield ["nsenter", "--target", str(within), "--mount", "--pid", "--cgroup", "--net", "--"]
+    outside.kill()
+    outside.wait()
+
+
+class Agent:
+    """A box's agent in the room, with rule sets and a root for containers."""
+
+    def __init__(self, box: harness.Box, room: list[str], **rules: dict[str, Any]) -> None:
+        self.box, self.room, self.numbers = box, room, 0
+        self.rules, self.logs, self.socket = box.root / "rules", box.root / "logs", box.root / "agent.sock"
+        box.root.chmod(0o755)
+        self.rules.mkdir()
+        for name, one in rules.items():
+            (self.rules / f"{name}.json").write_text(json.dumps(one))
+        self.top = box.root / "container"
+        self.make_root()
+        self.said = ""
+        self.process = subprocess.Popen([*room, *self.words()], stderr=subprocess.PIPE, env=box.environment(), text=True)
+        box.running.append(self.process)  # type: ignore[arg-type]
+        threading.Thread(target=self.listen, daemon=True).start()
+        self.await_line("the agent listens on")
+
+    def words(self, *more: str) -> list[str]:
+        return [str(self.box.callgate), "agent", "--listen", str(self.socket), "--rules-dir", str(self.rules), "--logs", str(self.logs), *more]
+
+    def listen(self) -> None:
+        for line in self.process.stderr:  # type: ignore[union-attr]
+            self.said += line
+
+    def await_line(self, text: str) -> None:
+        harness.until(lambda: text in self.said, f"the agent says {text!r}, and not {self.said!r}")
+
+    def make_root(self) -> None:
+        root = self.top / "rootfs"
+        for name in ("bin", "proc", "dev", "tmp", "data", "work", "etc"):
+            (root / name).mkdir(parents=True)
+        (root / "tmp").chmod(0o1777)
+        (root / "work").chmod(0o777)
+        shutil.copy(BUSYBOX, root / "bin/busybox")  # type: ignore[arg-type]
+        for word in subprocess.run(["ldd", BUSYBOX], capture_output=True, text=True, check=False).stdout.split():  # type: ignore[list-item]
+            if word.startswith("/"):
+                (root / word[1:]).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(word, root / word[1:])
+        for name in ("sh", "cat", "echo", "ln", "ls", "mv", "rm", "nc", "chmod", "sleep", "readlink", "mknod", "kill", "touch"):
+            (root / "bin" / name).symlink_to("busybox")
+        (root / "data/secret").write_text("the secret\n")
+        (root / "data/open").write_text("open to all\n")
+        (root / "data/private").write_text("of root\n")
+        (root / "data/private").chmod(0o600)
+
+    def profile(self, name: str) -> dict[str, Any]:
+        done = subprocess.run(self.words("--seccomp-profile", name), capture_output=True, text=True, check=True, env=self.box.environment())
+        return json.loads(done.stdout)
+
+    def bundle(self, script: str, rules: str | None, *, profile: dict[str, Any] | None, user: int = 0, mapped: bool = False,
+               capabilities: tuple[str, ...] = ("CAP_DAC_OVERRIDE", "CAP_SETUID", "CAP_SETGID", "CAP_KILL"), share: tuple[str, ...] = ()) -> None:
+        namespaces = [one for one in ("mount", "pid", "ipc", "uts", *(["user"] if mapped else [])) if one not in share]
+        linux: dict[str, Any] = {"namespaces": [{"type": one} for one in namespaces]}
+        if mapped:
+            linux["uidMappings"] = linux["gidMappings"] = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+        if profile:
+            linux["seccomp"] = profile
+        config = {
+            "ociVersion": "1.0.2",
+            "process": {"user": {"uid": user, "gid": user}, "args": ["/bin/sh", "-c", script], "env": ["PATH=/bin"], "cwd": "/", "noNewPrivileges": True,
+                        "capabilities": {one: list(capabilities) if user == 0 else [] for one in ("bounding", "effective", "permitted")}},
+            "root": {"path": "rootfs"},
+            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"},
+                       {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["mode=755"]}],
+            "annotations": {} if rules is None else {"callgate.rules": rules},
+            "linux": linux,
+        }
+        (self.top / "config.json").write_text(json.dumps(config))
+
+    def start(self, runtime: str, script: str, rules: str | None = "web", *, supervised: bool = True, profile: dict[str, Any] | None = None,
+              **more: Any) -> subprocess.Popen[str]:
+        self.bundle(script, rules, profile=(profile or self.profile("web")) if supervised else None, **more)
+        self.numbers += 1
+        name = f"{self.box.root.name}-{self.numbers}"
+        process = subprocess.Popen([*self.room, runtime, "run", "--bundle", str(self.top), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, bufsize=1)
+        self.box.running.append(process)  # type: ignore[arg-type]
+        return process
+
+    def run(self, *args: Any, **more: Any) -> tuple[int, str]:
+        process = self.start(*args, **more)
+        said, _ = process.communicate(timeout=harness.DEADLINE)
+        return process.returncode, said
+
+    def records(self) -> list[dict[str, Any]]:
+        """Of the log that was begun last, when its run is over."""
+        def whole() -> list[dict[str, Any]] | None:
+            logs = sorted(self.logs.glob("*.jsonl"), key=lambda one: one.stat().st_mtime_ns)
+            found = [json.loads(line) for line in logs[-1].read_text().splitlines()] if logs else []
+            return found if found and found[-1]["event"]["action"] == "run.end" else None
+        return harness.until(whole, "the log ends")
+
+    def supervisors(self) -> list[int]:
+        inner = harness.children(self.process.pid)
+        return [one for agent in inner for one in harness.children(agent)]
+
+
+@pytest.fixture(params=["root"])
+def administrator(stage, users, request) -> Iterator[harness.Box]:
+    if request.param not in users:
+        pytest.skip("only root can make containers")
+    box = stage.box(users[request.param])
+    yield box
+    box.close()
+
+
+@pytest.fixture
+def made(administrator, room) -> Iterator[Any]:
+    box = administrator
+    yield lambda **rules: Agent(box, room, **(rules or {"web": WEB}))
+    for process in box.running:  # nsenter waits for what it has started
+        for one in harness.descendants(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+
+
+def denied(records: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(one["rule"]["name"], one["file"]["path"]) for one in records if one.get("callgate", {}).get("verdict") == "deny" and "file" in one}
+
+
+HELD = r"""
+cat /data/open
+echo made > /work/new && cat /work/new && mv /work/new /work/moved && chmod 600 /work/moved && rm /work/moved && echo changed
+cat /proc/self/comm && readlink /proc/self/fd/0 > /dev/null && ls /proc/self/fd > /dev/null && echo itself
+cat /data/secret
+ln -s /data/secret /tmp/link
+cat /proc/1/root/data/secret
+cat /proc/self/cwd/data/secret
+ln /data/secret /work/hard
+cd /data && cat secret
+echo more >> /data/open
+echo rest
+"""
+
+
+@EACH
+def test_rules_hold_and_are_on_record(made, runtime):
+    agent = made()
+    code, bare = agent.run(runtime, HELD, supervised=False)
+    assert bare.count("the secret") == 4 and "rest" in bare, bare  # the control
+    (agent.top / "rootfs/tmp/link").unlink()
+    (agent.top / "rootfs/work/hard").unlink()
+    (agent.top / "rootfs/data/open").write_text("open to all\n")
+    code, said = agent.run(runtime, HELD)
+    assert code == 0 and "the secret" not in said, said
+    lines = said.splitlines()
+    assert [one for one in ("open to all", "made", "changed", "cat", "itself", "rest") if one in lines] == ["open to all", "made", "changed", "cat", "itself", "rest"], said
+    assert said.count("No such file or directory") >= 4 and "Permission denied" in said, said
+    records = agent.records()
+    assert {("secret", "/data/secret"), ("default", "/data/open"), ("default", "/tmp/link")} <= denied(records), denied(records)
+    begun = next(one["callgate"] for one in records if one["event"]["action"] == "run.start")
+    assert begun["command"][0] == "container" and begun["profiles"] == ["web"] and begun["landlock_abi"] == 0
+    assert {"landlock", "guardian"} <= set(begun["degraded"])
+    agent.await_line("denied")
+    log = sorted(agent.logs.glob("*.jsonl"))[-1]
+    checked = subprocess.run([str(agent.box.callgate), "audit", "verify", str(log)], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked
+
+
+SERVERS = """
+import select, socket
+servers = [socket.create_server(("127.0.0.1", port)) for port in (7000, 7001)]
+print("ready", flush=True)
+while True:
+    for one in select.select(servers, [], [])[0]:
+        client = one.accept()[0]
+        client.sendall(b"hello of %d\\n" % one.getsockname()[1])
+        client.close()
+"""
+
+
+@EACH
+def test_connects_and_binds_are_decided(made, runtime, room):
+    agent = made()
+    servers = subprocess.Popen([*room, "/usr/bin/python3", "-c", SERVERS], stdout=subprocess.PIPE)
+    agent.box.running.append(servers)
+    assert servers.stdout.readline() == b"ready\n"
+    script = "for port in 7000 7001; do nc 127.0.0.1 $port < /dev/null; done; (nc -l -p 7002 < /dev/null & sleep 0.2; kill $!) 2>&1"
+    said = agent.run(runtime, script, supervised=False)[1]
+    assert "hello of 7000" in said and "hello of 7001" in said and "denied" not in said, said  # the control
+    code, said = agent.run(runtime, script)
+    assert "hello of 7000" in said and "hello of 7001" not in said and "Permission denied" in said, said
+    refused = {one["callgate"]["operation"] for one in agent.records() if one.get("callgate", {}).get("verdict") == "deny"}
+    assert refused == {"connect", "bind"}, refused
+
+
+@EACH
+def test_acts_have_no_more_than_the_caller(made, runtime):
+    """The rules allow the file, and its mode does not."""
+    agent = made()
+    script = "cat /data/private; echo x > /work/mine && echo wrote; busybox stat -c %u /work/mine"
+    assert "of root" in agent.run(runtime, script)[1]  # root may
+    (agent.top / "rootfs/work/mine").unlink()
+    code, said = agent.run(runtime, script, user=1000)
+    assert "of root" not in said and "Permission denied" in said and "wrote\n1000" in said, said
+
+
+def test_a_user_namespace(made):
+    agent = made()
+    subprocess.run(["chown", "-R", "100000:100000", str(agent.top / "rootfs")], check=True)
+    os.chmod(agent.box.root, 0o755)
+    code, said = agent.run(RUNTIMES[0], "cat /data/open /data/private /data/secret; echo x > /work/mine && busybox stat -c %u /work/mine", mapped=True)
+    assert said.startswith("open to all\nof root\n"), (said, agent.said)
+    assert "the secret" not in said and said.endswith("\n0\n"), said
+    assert (agent.top / "rootfs/work/mine").stat().st_uid == 100000
+
+
+REFUSED = {
+    "no annotation": ({"rules": None}, "it has no annotation callgate.rules"),
+    "unknown": ({"rules": "other"}, "there are no rules other"),
+    "a path": ({"rules": "../rules/web"}, "this is no plain name"),
+    "the host's processes": ({"share": ("pid",)}, "it has the host's PID namespace"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_container_that_is_refused_does_not_start(made, what):
+    agent = made()
+    options, why = REFUSED[what]
+    code, said = agent.run(RUNTIMES[-1], "echo began; cat /data/open", **options)
+    assert code != 0 and "open to all" not in said, said
+    agent.await_line(why)
+    agent.await_line("its calls fail")
+    assert agent.run(RUNTIMES[-1], "cat /data/open") == (0, "open to all\n")  # the twin
+
+
+def test_another_profile_is_refused(made):
+    """One that notified less than the rules contest would be unsound."""
+    agent = made(web=WEB, wide={"version": 1, "default": "allow", "rules": []})
+    code, said = agent.run(RUNTIMES[0], "cat /data/open", profile=agent.profile("wide"))
+    assert code != 0 and "open to all" not in said, said
+    agent.await_line("its seccomp profile is not that of the rules web")
+
+
+def test_a_rule_that_leads_through_a_link_is_refused(made):
+    """Who changes the root could choose what the rule is about."""
+    agent = made(web={**WEB, "rules": [*WEB["rules"], {"id": "var", "allow": "create", "path": "/var/**"}]})
+    assert agent.run(RUNTIMES[0], "cat /data/open")[1] == "open to all\n"  # the twin
+    (agent.top / "rootfs/var").symlink_to("data")
+    code, said = agent.run(RUNTIMES[0], "echo x > /data/planted; cat /data/open")
+    assert code != 0 and not (agent.top / "rootfs/data/planted").exists(), said
+    agent.await_line("/var leads to /data in this container")
+
+
+def test_supervisors_outlive_the_agent_and_calls_do_not_outlive_a_supervisor(made):
+    agent = made()
+    running = agent.start(RUNTIMES[0], "while read -r name; do cat /data/$name; echo done; done")
+
+    def answer(name: str) -> str:
+        running.stdin.write(name + "\n")  # type: ignore[union-attr]
+        lines = ""
+        while not lines.endswith("done\n"):
+            line = running.stdout.readline()  # type: ignore[union-attr]
+            assert line, lines
+            lines += line
+        return lines
+
+    assert answer("open").startswith("open to all\n")
+    supervisors = harness.until(agent.supervisors, "the container has a supervisor")
+    for one in harness.children(agent.process.pid):
+        os.kill(one, signal.SIGKILL)
+    agent.process.wait()
+    assert answer("open").startswith("open to all\n")
+    assert "the secret" not in answer("secret")
+    for one in supervisors:
+        os.kill(one, signal.SIGKILL)
+    harness.until(lambda: not any(map(harness.alive, supervisors)), "the supervisor has ended")
+    said, _ = running.communicate("open\nsecret\n", timeout=harness.DEADLINE)
+    assert "Function not implemented" in said and "to all" not in said and "the secret" not in said, said
+
+
+def send(path: Path, text: bytes, descriptors: tuple[int, ...] = ()) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(str(path))
+    client.sendmsg([text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else [])
+    return client
+
+
+def test_hostile_clients(made):
+    """None of them keeps a container waiting, and nothing of theirs is entered."""
+    agent = made()
+    state = {"fds": ["seccompFd"], "pid": 1, "state": {"id": "x\x1b[2J", "pid": os.getpid(), "annotations": {"callgate.rules": "web"}}}
+    some = os.open("/dev/null", os.O_RDONLY)
+    waiting = [send(agent.socket, b'{"half"') for _ in range(20)]
+    for text in (b"\xff\0garbage", b"[" * 100000, b"[]" * 10, b"{}", json.dumps(state).encode(), json.dumps({**state, "pid": -5}).encode()):
+        send(agent.socket, text, (some,)).close()
+    send(agent.socket, json.dumps({**state, "pid": os.getpid()}).encode(), (some,) * 8).close()
+    send(agent.socket, json.dumps({**state, "pid": os.getpid()}).encode(), (some,)).close()
+    agent.await_line("carries no seccomp listener")
+    agent.await_line("no whole JSON object")
+    assert "\x1b" not in agent.said
+    assert agent.run(RUNTIMES[0], "cat /data/open") == (0, "open to all\n")
+    for one in waiting:
+        one.close()
+    os.close(some)
+    harness.until(lambda: not agent.supervisors(), "nothing is left of them")
+
+
+def test_another_user_is_refused(made, users):
+    agent = made()
+    agent.socket.chmod(0o666)  # an administrator's mistake
+    script = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({str(agent.socket)!r}); print(s.recv(1))"
+    done = subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, text=True, check=False, **users["user"].popen_identity())
+    assert done.stdout == "b''\n", done
+    agent.await_line("a connection of another user was refused")
+
+
+NOT_HELD = {
+    "decide what may be executed": {"rules": [{"id": "x", "allow": "execute", "path": "/bin/**"}]},
+    "they ask": {"rules": [ALL, {"id": "x", "ask": "read", "path": "/data/**"}]},
+    "they name hosts": {"rules": [ALL, {"id": "x", "allow": "connect", "host": "example.com", "port": 443}]},
+    "they are about servers": {"rules": [ALL, {"id": "x", "allow": "connect", "server": "run", "address": "127.0.0.1"}]},
+    "they state limits": {"rules": [ALL], "limits": {"memory": "1G"}},
+    "they state variables": {"rules": [ALL], "environment": {"set": {"A": "b"}}},
+    "can extend shipped profiles alone": {"rules": [ALL], "extends": ["/etc/other.json"]},
+}
+
+
+@pytest.mark.parametrize("why", NOT_HELD)
+def test_rules_that_cannot_be_held_have_no_profile(administrator, why):
+    box = administrator
+    rules = box.file(box.root / "rules/web.json", json.dumps({"version": 1, "default": "deny", **NOT_HELD[why]}).encode())
+    line = [str(box.callgate), "agent", "--rules-dir", str(rules.parent), "--seccomp-profile", "web"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=box.environment())
+    assert done.returncode == 125 and why in done.stderr, done
+
+
+def test_rules_that_others_may_write_are_refused(administrator, users):
+    box = administrator
+    rules = box.file(box.root / "rules/web.json", json.dumps(WEB).encode())
+    line = [str(box.callgate), "agent", "--rules-dir", str(rules.parent), "--seccomp-profile", "web"]
+    ask = lambda: subprocess.run(line, capture_output=True, text=True, check=False, env=box.environment())  # noqa: E731
+    assert ask().returncode == 0  # the twin
+    for path in (rules, rules.parent, box.root):
+        path.chmod(path.stat().st_mode | 0o020)
+        assert "others may write there" in ask().stderr
+        path.chmod(path.stat().st_mode & ~0o020)
+    os.chown(rules, users["user"].uid, -1)
+    assert "others may write there" in ask().stderr
