@@ -7,7 +7,9 @@
 // kernel then finds another object, the whole call is resolved and judged anew. A call is continued only if
 // Landlock alone permits all it could do. Whatever the path names when the kernel reads it again, it can only
 // land in a static hierarchy. So an object that is only read there, by its own name, is continued without
-// being judged. If notifications alone hold some reads (notify-only), no call that reads is continued.
+// being judged. For a relative path that is its directory's name and the path. A sibling may change the
+// directory meanwhile, and the kernel then holds what it finds. If notifications alone hold some reads
+// (notify-only), no call that reads is continued.
 //
 // A kernel may know flags that callgate does not. Such a flag could change which object is opened, or how. So
 // it has no effect in a call that is performed, as in an older kernel: open(2) ignores it, openat2(2) says
