@@ -481,6 +481,9 @@ def test_swe_rex(box):
             assert ask("/create_session", wrong)[0] == 400, wrong
         assert server.ask("/upload", b"--a\r\n", {"Content-Type": "multipart/form-data; boundary=a"})[0] == 415, "a page could send it"
         assert exception(ask("/run_in_session", {"command": "true", "session": "none"})) == "SessionDoesNotExistError"
+        for path, asked in (("/execute", {"code": "1"}), ("/contexts", {}), ("/process.Process/Start", {}), ("/sandboxes", {})):
+            told = ask(path, asked)
+            assert told[0] == 501 and "E2B" in told[1]["error"], told
         # Twice the same request, whose first client goes before the answer: one run, one answer.
         once = json.dumps({"command": "echo >> count; : > begun; read -r x < fifo; wc -l < count", "shell": True}).encode()
         with server.connect() as gone:

@@ -1,10 +1,20 @@
 #include "supervisor/jobs/http/front_process.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace callgate::jobs::http {
 
 namespace {
+/// Paths of E2B's control plane, code interpreter and daemon. Its `/execute` is told apart by its body.
+bool is_e2b_path(std::string_view path) {
+    constexpr std::string_view all[] = {"/contexts", "/sandboxes",       "/v2/sandboxes",
+                                        "/files",    "/process.Process", "/filesystem.Filesystem"};
+    return std::ranges::any_of(all, [path](std::string_view one) {
+        return path.starts_with(one) && (path.size() == one.size() || path[one.size()] == '/');
+    });
+}
+
 /// Jobs that may wait in the server beyond those that run.
 constexpr std::size_t max_waiting_jobs = 900;
 }  // namespace
@@ -25,6 +35,9 @@ std::optional<Refused> Front::route(Connection& one) {
         return answer(one, 200, metrics(counts_), "text/plain; version=0.0.4");
     }
     one.fusion = path == "/run_code" ? fusion_job : path == "/run_jupyter" ? notebook_job : nullptr;
+    if (is_e2b_path(path))
+        return Refused{
+            501, "E2B's interface is not offered here; send jobs to /v1/jobs, or commands as SWE-ReX does"};
     one.rex = is_rex_path(path) ? path : "";
     const auto input = input_paths_.find(std::string(path));
     one.input_job = input == input_paths_.end() ? 0 : input->second;

@@ -58,6 +58,8 @@ void Front::carry_out(Connection& one, const std::shared_ptr<RexCall>& call, con
         return start_rex_job(one, call, rex_job(one.rex, body, one.head.field("content-type").value_or("")),
                              "");
     const RexRequest request = read_rex(body);
+    if (one.rex == "/execute" && request.of_e2b)
+        return complete(call, refusal(501, "E2B's interface is not offered here; send code to /v1/jobs"));
     const auto session = sessions_.find(request.session);
     if (one.rex == "/create_session") {
         if (session != sessions_.end())

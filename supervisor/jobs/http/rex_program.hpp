@@ -106,7 +106,7 @@ class Session:
 
     def settle(self, timeout=30):
         """Waits for the last of the prompts that are on the way. Returns what came before."""
-        word = secrets.token_hex(16)
+        word = "SETTLED" + secrets.token_hex(16)
         self.send(f"stty -echo; echo {word[:16]}''{word[16:]}")
         output = self.expect([word], timeout, prompts=False)[0]
         self.expect([], timeout)
@@ -164,7 +164,7 @@ class Session:
                 output, name, _ = self.expect(expected, timeout)
             except TimeoutError:
                 continue
-            return {"output": (output + self.rest()).strip(), "exit_code": 0, "expect_string": name}
+            return {"output": (output + self.rest(name)).strip(), "exit_code": 0, "expect_string": name}
         try:
             os.write(self.terminal, b"\x1a")
             output = self.expect(expected, timeout)[0]
@@ -174,9 +174,15 @@ class Session:
         except TimeoutError:
             raise Failed("pexpect.exceptions.TIMEOUT", "Failed to interrupt session") from None
 
-    def rest(self):
-        """What else an interrupted command and the shell write at once, with the prompts of repeated interrupts."""
+    def rest(self, found=""):
+        """What else an interrupted command and the shell write. Each interrupt of a shell that waits makes one more prompt."""
         output = ""
+        for _ in range(10 if found == "SHELLPS1PREFIX" else 0):
+            try:
+                output += self.settle(2)
+                return re.sub(r"SETTLED[0-9a-f]{32}\n", "", self.prompt.sub("", output))
+            except TimeoutError:  # an interrupt came late, and took the line with it
+                continue
         while True:
             try:
                 output += self.expect([], 0.3)[0]

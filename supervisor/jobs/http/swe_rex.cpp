@@ -68,7 +68,8 @@ RexRequest read_rex(std::string_view body) {
     const json& session = json_read::member(request, "session");
     if (!session.is_null() && (!session.is_string() || session.get_ref<const std::string&>().size() > 256))
         throw InvalidRequest{"session: expected a text of at most 256 bytes"};
-    return {request.dump() + '\n', session.is_null() ? "default" : session.get<std::string>()};
+    return {request.dump() + '\n', session.is_null() ? "default" : session.get<std::string>(),
+            request.contains("code") && !request.contains("command")};
 }
 
 RexAnswer rex_answer(std::string_view job_answer) {

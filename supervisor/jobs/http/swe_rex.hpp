@@ -41,6 +41,7 @@ struct RexSession {
 /// The body as one line, and the session that it names. Throws InvalidRequest.
 struct RexRequest {
     std::string line, session;
+    bool of_e2b = false;  // whose requests to execute have code, and no command
 };
 [[nodiscard]] RexRequest read_rex(std::string_view body);
 
