@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("swerex")
-import aiohttp  # noqa: E402
-from swerex.exceptions import (  # noqa: E402
+import aiohttp
+from swerex.exceptions import (
     BashIncorrectSyntaxError,
     CommandTimeoutError,
     NonZeroExitCodeError,
@@ -19,7 +19,7 @@ from swerex.exceptions import (  # noqa: E402
     SessionExistsError,
     SwerexException,
 )
-from swerex.runtime.abstract import (  # noqa: E402
+from swerex.runtime.abstract import (
     BashAction,
     BashInterruptAction,
     CloseBashSessionRequest,
@@ -29,7 +29,7 @@ from swerex.runtime.abstract import (  # noqa: E402
     UploadRequest,
     WriteFileRequest,
 )
-from swerex.runtime.remote import RemoteRuntime  # noqa: E402
+from swerex.runtime.remote import RemoteRuntime
 
 TOKEN = "a-token-of-the-tests"
 
@@ -84,9 +84,8 @@ def test_a_session(run):
         both = await asyncio.gather(*[runtime.run_in_session(in_session(f"echo {one}")) for one in range(5)])
         assert [one.output for one in both] == [f"{one}\n" for one in range(5)], "two runs at once wait for each other"
         await runtime.close_session(CloseBashSessionRequest())
-        for late in (in_session("true"),):
-            with pytest.raises(SessionDoesNotExistError):
-                await runtime.run_in_session(late)
+        with pytest.raises(SessionDoesNotExistError):
+            await runtime.run_in_session(in_session("true"))
     run(work)
 
 

@@ -91,7 +91,9 @@ class Session:
         pid, self.terminal = pty.fork()
         if pid == 0:
             self.quiet(0)
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            # A service that was started in the background may ignore some, and every program of the session would.
+            for one in signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGPIPE:
+                signal.signal(one, signal.SIG_DFL)
             os.execvpe("bash", ["bash"], {"TERM": "dumb", **os.environ, "PS1": prompt, "PS2": "", "PS0": ""})
         sources = [f"source {path}" for path in asked.get("startup_source") or []]
         self.send(" ; ".join(["bind 'set enable-bracketed-paste off' 2>/dev/null", *sources,
