@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "base/escape.hpp"
@@ -30,7 +29,7 @@ void Front::start_call(Connection& one, const std::string& body) {
     if (const auto id = one.head.field("x-request-id")) key = one.rex + ' ' + std::string(*id);
     one.phase = Phase::busy;
     one.deadline = Clock::time_point::max();
-    taking_ = one.number;
+    const std::uint64_t before = std::exchange(taking_, one.number);
     if (const auto known = calls_.find(key); !key.empty() && known != calls_.end()) {
         known->second->clients.push_back(one.number);
         if (known->second->done) give_answer(*known->second);
@@ -45,7 +44,7 @@ void Front::start_call(Connection& one, const std::string& body) {
             complete(call, refusal(400, wrong.why));
         }
     }
-    taking_ = 0;
+    taking_ = before;
 }
 
 void Front::carry_out(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body) {
@@ -65,9 +64,12 @@ void Front::carry_out(Connection& one, const std::shared_ptr<RexCall>& call, con
         if (session != sessions_.end())
             return complete(
                 call, rex_exception("SessionExistsError", "session " + request.session + " already exists"));
-        if (sessions_.size() + 1 >= std::max<std::size_t>(settings_.jobs, 2))
-            return complete(call,
-                            refusal(503, "too many sessions: each is one of the jobs that run (--jobs)"));
+        if (sessions_.size() + 1 >= settings_.jobs)
+            return complete(
+                call,
+                refusal(
+                    503,
+                    "too many sessions: each is one of the jobs that run (--jobs), and one place is kept"));
         return start_rex_job(one, call, rex_job(one.rex, request.line, ""), request.session);
     }
     if (one.rex != "/run_in_session" && one.rex != "/close_session")
@@ -140,18 +142,20 @@ void Front::give_answer(RexCall& call) {
 void Front::take_session_output(const std::string& name, std::string_view text) {
     const auto found = sessions_.find(name);
     if (found == sessions_.end()) return;
-    found->second.output += text;
-    for (std::size_t end = 0; (end = found->second.output.find('\n')) != std::string::npos;) {
-        const std::string line = found->second.output.substr(0, end);
-        found->second.output.erase(0, end + 1);
-        if (found->second.calls.empty()) continue;
-        const std::shared_ptr<RexCall> call = found->second.calls.front();
-        found->second.calls.pop_front();
-        complete(call, rex_action_answer(line));
+    RexSession& session = found->second;
+    session.output += text;
+    std::size_t begin = 0;
+    for (std::size_t end = 0; (end = session.output.find('\n', begin)) != std::string::npos;
+         begin = end + 1) {
+        if (session.calls.empty()) continue;
+        const std::shared_ptr<RexCall> call = session.calls.front();
+        session.calls.pop_front();
+        complete(call, rex_action_answer(std::string_view(session.output).substr(begin, end - begin)));
     }
-    if (found->second.output.size() <= max_session_line) return;
-    found->second.output.clear();
-    end_session(found->second);
+    session.output.erase(0, begin);
+    if (session.output.size() <= max_session_line) return;
+    session.output.clear();
+    end_session(session);
 }
 
 void Front::call_ended(const InFlight& job, std::string_view job_answer) {
