@@ -118,7 +118,7 @@ std::string supervise_container(const Agent& agent, ProcessState& state) {
     const std::unique_ptr<audit::Log> log = open_log_of(agent, run);
     if (const Expected<void> entered = place->enter(); !entered) throw Failure(entered.error().text);
     const ContainerRules rules = load_rules_of(text, state.rules, true);
-    if (oci_profile(filter_of(rules), "").digest != state.metadata && check_enabled("container-profile"))
+    if (oci_profile(filter_of(rules), agent.socket).digest != state.metadata && check_enabled("container-profile"))
         throw Failure("its seccomp profile is not that of the rules " + state.rules +
                       ": print it anew with callgate agent --seccomp-profile " + state.rules);
     UniqueFd listener = std::move(state.listener);

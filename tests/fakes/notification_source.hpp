@@ -40,6 +40,7 @@ public:
     std::vector<int> answer_errors;  // errno of each attempt in turn; 0, or none left: taken
     int add_error = 0;
     std::set<std::uint64_t> gone;  // callers that no longer wait
+    bool unheld = false;           // no call may be continued
     bool nobody_waits = false;
     bool keep_copies = false;
     std::function<Result<kernel::Notification>()> on_receive;
@@ -70,6 +71,7 @@ public:
         added.push_back({fd, close_on_exec, std::move(copy)});
         return number_in_caller;
     }
+    bool may_continue(const kernel::Notification& /*call*/) override { return !unheld; }
     bool waiting(std::uint64_t id) override { return !nobody_waits && !gone.contains(id); }
     bool finished() override { return false; }
     bool pending() override { return on_pending && on_pending(); }

@@ -353,11 +353,19 @@ TEST_SUITE("plan") {
         CHECK(plan(rules, tree).grants.empty());
     }
 
-    TEST_CASE("no Landlock and no file tree mean no grants and everything notified") {
+    TEST_CASE("no Landlock means no grants, and everything notified but what all rules allow") {
         const MemoryTree tree{"/w/"};
         const RuleSet rules({}, Action::allow);
         CHECK(plan(rules, tree, 0).grants.empty());
-        CHECK(plan(rules, tree, 0).notified.contains(Operation::read));
+        CHECK_FALSE(plan(rules, tree, 0).notified.contains(Operation::read));
+        const RuleSet mixed({rule("no", Action::deny, Operation::read, {"/w/a"})}, Action::allow);
+        CHECK(plan(mixed, tree, 0).grants.empty());
+        CHECK(plan(mixed, tree, 0).notified.contains(Operation::read));
+        CHECK(plan(mixed, tree, 0).notified.contains(Operation::create));  // a rename could free it
+    }
+
+    TEST_CASE("no file tree means no grants and everything notified") {
+        const RuleSet rules({}, Action::allow);
         const Plan blind =
             make_plan(rules, {.landlock_abi = 7, .record = RecordMode::minimal, .tree = nullptr});
         CHECK(blind.grants.empty());

@@ -37,6 +37,18 @@ TEST_CASE("an interrupted answer is given again, and only then") {
     CHECK(source.answers.size() == 1);
 }
 
+TEST_CASE("a call that may not be continued is denied") {
+    FakeSource source;
+    source.unheld = true;
+    PendingCall call(source, Notification{});
+    CHECK_FALSE(call.may_continue());
+    call.let_continue();
+    CHECK_FALSE(call.continued());
+    REQUIRE(source.answers.size() == 1);
+    CHECK(source.answers[0].answer.error == EACCES);
+    CHECK_FALSE(source.answers[0].answer.let_continue);
+}
+
 TEST_CASE("an answer to a caller that died is reported as lost") {
     FakeSource source;
     source.answer_errors = {ENOENT};
