@@ -240,6 +240,26 @@ def test_connects_and_binds_are_decided(made, runtime, room):
     assert refused == {"connect", "bind"}, refused
 
 
+def test_what_was_judged_is_what_is_opened(made):
+    """A thread swaps the path while the call waits. Nothing but the supervisor holds it here."""
+    agent = made(web={**WEB, "rules": [*WEB["rules"], {"id": "evil", "deny": "read", "path": "/evil/**"}]})
+    root = agent.top / "rootfs"
+    shutil.copy(agent.box.program("attack_race"), root / "bin/attack_race")
+    for name, content in (("good", "allowed"), ("evil", "secret")):
+        (root / name).mkdir()
+        (root / name / "victim").write_text(content)
+
+    def race(wins: int, **more: Any) -> dict[str, int]:
+        said = agent.run(RUNTIMES[0], f"attack_race openat thread /good /evil /work 20000 200 {wins}", **more)[1]
+        words = said[said.rindex("WON"):].split()
+        return {word: int(number) for word, number in zip(words[::2], words[1::2])}
+
+    assert race(1, supervised=False)["WON"] > 0  # the control
+    held = race(0)
+    assert held["WON"] == 0 and held["TWIN"] > 0, held
+    assert ("evil", "/evil/victim") in denied(agent.records())
+
+
 @EACH
 def test_acts_have_no_more_than_the_caller(made, runtime):
     """The rules allow the file, and its mode does not."""
