@@ -279,6 +279,19 @@ def test_a_user_namespace(made):
     assert said.startswith("open to all\nof root\n"), (said, agent.said)
     assert "the secret" not in said and said.endswith("\n0\n"), said
     assert (agent.top / "rootfs/work/mine").stat().st_uid == 100000
+    agent.run(RUNTIMES[0], "for port in 7000 7001; do nc 127.0.0.1 $port; done", mapped=True)
+    connects = {one["destination"]["port"]: one["callgate"]["verdict"] for one in agent.records() if one.get("callgate", {}).get("operation") == "connect"}
+    assert connects == {7000: "allow", 7001: "deny"}
+
+
+def test_a_rule_ends_the_container(made):
+    agent = made(web={**WEB, "rules": [*WEB["rules"], {"id": "trap", "kill": "read", "path": "/data/private"}]})
+    assert agent.run(RUNTIMES[0], "cat /data/open; echo rest") == (0, "open to all\nrest\n")  # the twin
+    script = "sleep 1000 & cat /data/open; cat /data/private; echo rest"
+    code, said = agent.run(RUNTIMES[0], script)
+    assert code == 128 + signal.SIGKILL and said == "open to all\n", (code, said)
+    ended = [one for one in agent.records() if one.get("callgate", {}).get("verdict") == "kill"]
+    assert [one["rule"]["name"] for one in ended] == ["trap"]
 
 
 REFUSED = {
