@@ -118,7 +118,12 @@ std::string supervise_container(const Agent& agent, ProcessState& state) {
     const std::unique_ptr<audit::Log> log = open_log_of(agent, run);
     if (const Expected<void> entered = place->enter(); !entered) throw Failure(entered.error().text);
     const ContainerRules rules = load_rules_of(text, state.rules, true);
-    if (oci_profile(filter_of(rules), agent.socket).digest != state.metadata && check_enabled("container-profile"))
+    if (rules.plan.notify_only_execute && place->has_own_users())
+        throw Failure("the rules " + state.rules +
+                      " decide what may be executed, and it has a user namespace: its runtime cannot be held "
+                      "by ptrace from within; allow execute everywhere (\"/**\")");
+    if (oci_profile(filter_of(rules), agent.socket).digest != state.metadata &&
+        check_enabled("container-profile"))
         throw Failure("its seccomp profile is not that of the rules " + state.rules +
                       ": print it anew with callgate agent --seccomp-profile " + state.rules);
     UniqueFd listener = std::move(state.listener);
@@ -131,6 +136,7 @@ std::string supervise_container(const Agent& agent, ProcessState& state) {
     int status = 0;
     try {
         ::setsid();
+        ::signal(SIGCHLD, SIG_DFL);  // else what is held by ptrace would be reaped without its parent
         Expected<ProcessState> state = receive_process_state(connection.get(), patience);
         connection.reset();
         if (!state) throw Failure(state.error().text);

@@ -316,8 +316,8 @@ constexpr std::string_view agent_text =
     "Supervises containers from outside. A container whose seccomp profile is the one that this verb prints "
     "is handed over by its runtime, runc or crun, and its calls are decided and recorded as those of a run. "
     "The annotation callgate.rules=NAME chooses its rules. Root of the host starts the agent. There is no "
-    "Landlock domain, so each call that the rules contest is made on behalf or denied. Rules that decide "
-    "execution, that ask or that name hosts are refused.\n"
+    "Landlock domain, so each call that the rules contest is made on behalf or denied. What runs is "
+    "held by ptrace at its start. Rules that ask or that name hosts are refused.\n"
     "If the supervisor of a container ends, the calls that it decides fail.";
 
 constexpr std::string_view learn_text =

@@ -31,11 +31,8 @@ bool has_limits(const rules::Limits& limits) {
 }
 
 /// The sentence about what cannot be held; "" if all can.
-std::string not_held(const rules::LoadedRules& loaded, const rules::Plan& plan) {
+std::string not_held(const rules::LoadedRules& loaded) {
     const rules::RuleSet& rules = *loaded.rules;
-    if (plan.notified.contains(Operation::execute))
-        return "they decide what may be executed, and the kernel reads a program's path again: allow execute "
-               "everywhere (\"/**\"), and hold with the image what it can execute";
     if (rules.may_ask()) return "they ask, and nobody is asked for a container: allow or deny instead";
     if (rules.needs_party()) return "they tell an agent from its tools, which needs callgate run";
     if (rules.decides_look_ups())
@@ -56,6 +53,15 @@ rules::Plan plan_of(const rules::RuleSet& rules) {
     rules::Plan plan = rules::make_plan(rules, input);
     // The container's PID and network namespaces hold these.
     plan.signals_held = plan.abstract_held = true;
+    // Nothing but the watch of each execve holds these rules (calls/exec/watch.hpp). It needs CAP_SYS_PTRACE,
+    // without which no container can be entered.
+    if (plan.notified.contains(Operation::execute)) {
+        plan.notify_only_execute = true;
+        rules::Grant everywhere;
+        everywhere.path = "/";
+        everywhere.directory = everywhere.notify_only_execute = true;
+        plan.grants.push_back(everywhere);
+    }
     return plan;
 }
 
@@ -92,7 +98,7 @@ Expected<ContainerRules> load_container_rules(const std::string& json, const std
     if (!linked.empty() && check_enabled("container-links"))
         return Problem{label + ": " + linked + " in this container: name the place where it ends"};
     ContainerRules made{loaded.rules, plan_of(*loaded.rules), loaded.sha256};
-    if (const std::string why = not_held(loaded, made.plan); !why.empty() && check_enabled("container-held"))
+    if (const std::string why = not_held(loaded); !why.empty() && check_enabled("container-held"))
         return Problem{label + ": the agent cannot hold these rules: " + why};
     return made;
 }

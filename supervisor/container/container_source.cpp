@@ -29,7 +29,7 @@ ContainerSource::ContainerSource(UniqueFd listener, std::vector<sock_filter> fil
 }
 
 bool ContainerSource::may_continue(const Notification& call) {
-    return call.call == call_number("getsockname");
+    return call.call == call_number("getsockname") || executes(call);
 }
 
 /// Whether the filter, or the runtime's part, has settled the call.
@@ -37,10 +37,10 @@ bool ContainerSource::answered(const Notification& call) {
     kernel::Answer answer;
     if (call.call == Notification::foreign_call) {
         answer.error = ENOSYS;
-    } else if (!began_.load()) {
-        if (executes(call)) began_.store(true);
+    } else if (!began_.load() && !executes(call)) {
         answer.let_continue = true;
     } else {
+        if (executes(call)) began_.store(true);
         std::uint64_t arguments[6];
         for (std::size_t index = 0; index < 6; ++index) arguments[index] = call.arguments[index];
         const std::uint32_t then = enforce::simulate(filter_, audit_architecture, call.call, arguments);

@@ -4,12 +4,14 @@
 // notified too. It is trusted, as it has made the container. These calls are continued, until its first
 // execve. No program of the container has this filter before that.
 //
-// From then on an attacker controls number and arguments, which are registers: nobody can change them any
-// more. The filter decides on them here as it does in the kernel of a run (enforce/filter_spec.hpp). What it
-// lets pass is continued, what it refuses gets the same errno, and only what it notifies is handled.
+// From that execve on an attacker controls number and arguments, which are registers: nobody can change them
+// any more. The filter decides on them here as it does in the kernel of a run (enforce/filter_spec.hpp). What
+// it lets pass is continued, what it refuses gets the same errno, and only what it notifies is handled.
 //
 // No Landlock domain holds what a second look of the kernel could find. So a handled call is never continued
-// (`may_continue`): it is made on behalf or denied. getsockname alone only writes.
+// (`may_continue`): it is made on behalf or denied. getsockname only writes.
+// An execve is continued while its caller is held by ptrace, and what then runs is judged before its first
+// instruction (calls/exec/watch.hpp).
 #pragma once
 
 #include <atomic>

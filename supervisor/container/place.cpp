@@ -110,6 +110,8 @@ Expected<void> Place::enter() const {
     return {};
 }
 
+bool Place::has_own_users() const { return (namespaces_ & CLONE_NEWUSER) != 0; }
+
 void Place::end() const { ::syscall(SYS_pidfd_send_signal, first_.get(), SIGKILL, nullptr, 0); }
 
 }  // namespace callgate::container

@@ -28,6 +28,9 @@ public:
     /// Takes the calling process there, for good. It has no other thread.
     [[nodiscard]] Expected<void> enter() const;
 
+    /// Whether it has a user namespace of its own.
+    [[nodiscard]] bool has_own_users() const;
+
     /// Ends the container: its first process, and so all others. Any thread.
     void end() const;
 

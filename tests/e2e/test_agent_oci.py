@@ -250,7 +250,7 @@ def test_what_was_judged_is_what_is_opened(made):
         (root / name / "victim").write_text(content)
 
     def race(wins: int, **more: Any) -> dict[str, int]:
-        said = agent.run(RUNTIMES[0], f"attack_race openat thread /good /evil /work 20000 200 {wins}", **more)[1]
+        said = agent.run(RUNTIMES[0], f"attack_race openat thread /good /evil /work 5000 200 {wins}", **more)[1]
         words = said[said.rindex("WON"):].split()
         return {word: int(number) for word, number in zip(words[::2], words[1::2])}
 
@@ -258,6 +258,65 @@ def test_what_was_judged_is_what_is_opened(made):
     held = race(0)
     assert held["WON"] == 0 and held["TWIN"] > 0, held
     assert ("evil", "/evil/victim") in denied(agent.records())
+
+
+RUNS = {"version": 1, "default": "deny", "rules": [
+    {"id": "reads", "allow": "read", "path": "/**"}, {"id": "programs", "allow": "execute", "path": ["/bin/**", "/good/**"]}, WRITES]}
+
+
+@EACH
+def test_execution_is_decided(made, runtime):
+    agent = made(web=RUNS)
+    root = agent.top / "rootfs"
+    (root / "opt").mkdir()
+    shutil.copy(root / "bin/busybox", root / "opt/echo")
+    (root / "opt/script").write_text("#!/bin/sh\nexec echo of a script\n")
+    (root / "bin/script").write_text("#!/opt/echo\n")
+    for script in ("opt/script", "bin/script"):
+        (root / script).chmod(0o755)
+    script = "echo began; /opt/echo outside; /opt/script; sh /opt/script; /bin/script; cat /data/open; exec echo ended"
+    bare = agent.run(runtime, script, supervised=False)[1]
+    assert "of a script\nof a script\n" in bare and "denied" not in bare, bare  # the control
+    code, said = agent.run(runtime, script)
+    assert code == 0 and said.startswith("began\n") and said.endswith("open to all\nended\n"), said
+    assert said.count("Operation not permitted") == 3 and said.count("of a script") == 1, said
+    assert {("default", "/opt/echo"), ("default", "/opt/script")} <= denied(agent.records())
+    code, said = agent.run(runtime, "exec /opt/echo outside")
+    assert code != 0 and "outside" not in said, said
+
+
+def test_the_first_program_is_decided_too(made):
+    agent = made(web={**RUNS, "rules": [RUNS["rules"][0], {"id": "programs", "allow": "execute", "path": "/opt/**"}]})
+    code, said = agent.run(RUNTIMES[-1], "cat /data/open")
+    assert code != 0 and "open to all" not in said, said
+    assert ("default", "/bin/busybox") in denied(agent.records())
+
+
+def test_what_was_judged_is_what_runs(made):
+    """A thread swaps the path while the call waits: what then runs is held at its start."""
+    agent = made(web=RUNS)
+    root = agent.top / "rootfs"
+    sources = {"bin/attack_race": agent.box.program("attack_race"), "good/victim": "/usr/bin/true", "evil/victim": agent.box.program("prog_exit42")}
+    for name, source in sources.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        shutil.copy(source, root / name)
+
+    def race(wins: int, **more: Any) -> dict[str, int]:
+        said = agent.run(RUNTIMES[0], f"attack_race exec thread /good /evil /work 5000 100 {wins}", **more)[1]
+        words = said[said.rindex("WON"):].split()
+        return {word: int(number) for word, number in zip(words[::2], words[1::2])}
+
+    assert race(1, supervised=False)["WON"] > 0  # the control
+    held = race(0)
+    assert held["WON"] == 0 and held["TWIN"] > 0, held
+
+
+def test_a_user_namespace_has_no_rules_on_execution(made):
+    agent = made(web=RUNS)
+    subprocess.run(["chown", "-R", "100000:100000", str(agent.top / "rootfs")], check=True)
+    code, said = agent.run(RUNTIMES[0], "cat /data/open", mapped=True)
+    assert code != 0 and "open to all" not in said, said
+    agent.await_line("it has a user namespace")
 
 
 @EACH
@@ -395,7 +454,6 @@ def test_another_user_is_refused(made, users):
 
 
 NOT_HELD = {
-    "decide what may be executed": {"rules": [{"id": "x", "allow": "execute", "path": "/bin/**"}]},
     "they ask": {"rules": [ALL, {"id": "x", "ask": "read", "path": "/data/**"}]},
     "they name hosts": {"rules": [ALL, {"id": "x", "allow": "connect", "host": "example.com", "port": 443}]},
     "they are about servers": {"rules": [ALL, {"id": "x", "allow": "connect", "server": "run", "address": "127.0.0.1"}]},
