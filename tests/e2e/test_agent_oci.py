@@ -129,13 +129,14 @@ class Agent:
         self.numbers += 1
         name = f"callgate-{os.getpid()}-{self.box.root.name}-{self.numbers}"  # control groups are the whole machine's
         process = subprocess.Popen([*self.room, runtime, "--log", str(self.top / "log"), "run", "--bundle", str(self.top), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True, bufsize=1)
+                                   stderr=subprocess.PIPE, text=True, bufsize=1)
         self.box.running.append(process)  # type: ignore[arg-type]
         return process
 
     def run(self, *args: Any, **more: Any) -> tuple[int, str]:
+        """Its status, and what it printed: the output, then the errors."""
         process = self.start(*args, **more)
-        said, _ = process.communicate(timeout=harness.DEADLINE)
+        said = "".join(process.communicate(timeout=harness.DEADLINE))
         return process.returncode, said
 
     def records(self) -> list[dict[str, Any]]:
@@ -278,7 +279,7 @@ def test_execution_is_decided(made, runtime):
     bare = agent.run(runtime, script, supervised=False)[1]
     assert "of a script\nof a script\n" in bare and "denied" not in bare, bare  # the control
     code, said = agent.run(runtime, script)
-    assert code == 0 and {"began", "open to all", "ended"} <= set(said.splitlines()), said  # the runtime joins output and errors in any order
+    assert code == 0 and {"began", "open to all", "ended"} <= set(said.splitlines()), said
     assert said.count("Operation not permitted") == 3 and said.count("of a script") == 1, said
     assert {("default", "/opt/echo"), ("default", "/opt/script")} <= denied(agent.records())
     code, said = agent.run(runtime, "exec /opt/echo outside")
@@ -413,7 +414,7 @@ def test_supervisors_outlive_the_agent_and_calls_do_not_outlive_a_supervisor(mad
     for one in supervisors:
         os.kill(one, signal.SIGKILL)
     harness.until(lambda: not any(map(harness.alive, supervisors)), "the supervisor has ended")
-    said, _ = running.communicate("open\nsecret\n", timeout=harness.DEADLINE)
+    said = "".join(running.communicate("open\nsecret\n", timeout=harness.DEADLINE))
     assert "Function not implemented" in said and "to all" not in said and "the secret" not in said, said
 
 
