@@ -40,9 +40,9 @@ def room() -> Iterator[list[str]]:
     if WHY_NOT:
         pytest.skip(WHY_NOT)
     script = ("umount --lazy --recursive /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup && mount -t tmpfs tmpfs /run &&"
-              " ip link set lo up && echo ready && exec sleep infinity")
+              " ip link set lo up && echo ready && exec cat")  # it ends with this process, however that ends
     outside = subprocess.Popen(["unshare", "--net", "--mount", "--cgroup", "--pid", "--fork", "--kill-child", "--mount-proc",
-                                "--propagation", "private", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                "--propagation", "private", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if outside.stdout.readline() != b"ready\n":
         why = outside.stderr.read().decode().strip().splitlines()
         outside.wait()
