@@ -448,10 +448,10 @@ def test_hostile_clients(made):
 def test_another_user_is_refused(made, users):
     agent = made()
     agent.socket.chmod(0o666)  # an administrator's mistake
-    script = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({str(agent.socket)!r}); print(s.recv(1))"
-    done = subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, text=True, check=False, **users["user"].popen_identity())
-    assert done.stdout == "b''\n", done
-    agent.await_line("a connection of another user was refused")
+    script = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({str(agent.socket)!r}); s.sendall(b'{{}}'); print(s.recv(1))"
+    subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, check=False, **users["user"].popen_identity())
+    harness.until(lambda: "refused" in agent.said or "lacks" in agent.said, "the agent says what it made of it")
+    assert "a connection of another user was refused" in agent.said and "lacks a container's id" not in agent.said
 
 
 NOT_HELD = {
