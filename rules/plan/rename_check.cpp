@@ -33,7 +33,7 @@ OperationSet concerning(MovedKind kind) {
     return of_directory;
 }
 
-/// What a rule says of names, in its conditions or in its exception.
+/// A rule speaks of no names, of some, or of every name, in its conditions or in its exception.
 enum class Names : std::uint8_t { none, some, every };
 
 Names names_in(const std::vector<Glob>& globs) { return globs.empty() ? Names::every : Names::some; }
@@ -125,7 +125,7 @@ void NamedRules::add(const Rule& rule, OperationSet operations, const std::vecto
     rules_.push_back(named);
 }
 
-/// Of the rule that is added next. An abstract socket has no name that can be moved.
+/// Adds branches of the rule that is added next. An abstract socket has no name that can be moved.
 void NamedRules::add_branches(bool except, const std::vector<Glob>& globs) {
     for (const Glob& glob : globs)
         for (std::size_t branch = 0; branch < glob.branches().size(); ++branch)

@@ -320,7 +320,7 @@ bool is_shown_to_all(std::string_view path) {
 
 bool in_proc_of_outside_process(std::string_view path, pid_t guardian) {
     const pid_t number = process_of_proc(path);
-    // Without a guardian it is a container's supervisor: the container's own /proc shows no other process.
+    // A container's supervisor has no guardian: the container's own /proc shows no other process.
     return number != 0 && guardian > 0 && check_enabled("outside-process-files") &&
            !kernel::descends_from(number, guardian);
 }

@@ -80,7 +80,7 @@ struct PathRequest {
 /// Fills status, path, unlinked and unnamed from the pin.
 [[nodiscard]] Result<Object> describe(UniqueFd pin);
 
-/// What the kernel writes for a pinned directory, whatever its length.
+/// The text that the kernel writes for a pinned directory, whatever its length.
 [[nodiscard]] Result<std::string> directory_path(int directory);
 
 /// The number of the process in whose /proc directory `path` lies, or which it is; 0 if there is none.

@@ -109,7 +109,7 @@ std::string run_name() {
     return name;
 }
 
-/// What the container is refused or ended with; "" if nothing has to be said.
+/// The sentence with which the container is refused or ended; "" if nothing has to be said.
 std::string supervise_container(const Agent& agent, ProcessState& state) {
     const std::string text = read_rules(agent, state.rules);
     const Expected<Place> place = Place::of(state.process, state.first);

@@ -16,7 +16,7 @@ namespace {
 
 using Kind = enforce::Disposition::Kind;
 
-/// What the profile does with a call, whatever its arguments.
+/// The profile's answer to a call, whatever its arguments.
 enforce::Disposition whole(const std::vector<const enforce::FilterRule*>& rules) {
     const auto allows = [](const enforce::FilterRule* rule) { return rule->then.kind == Kind::allow; };
     if (std::ranges::all_of(rules, allows)) return {Kind::allow, 0};

@@ -1,12 +1,12 @@
 // The place of a container: handles on a process's namespaces and root, and the way into them.
 //
 // A supervisor of a container enters its mount, user, network and IPC namespaces and its root. So a path
-// means the same to both, and acts on behalf happen there. It stays in the agent's PID namespace: no process
-// of the container can name it, so none can signal or trace it, or read its /proc directory. It is not
+// means the same to both, and acts on behalf happen there. It stays in the agent's PID namespace. So no
+// process of the container can name it: none can signal or trace it, or read its /proc directory. It is not
 // dumpable either.
 //
 // The container's own /proc has other numbers of processes than notifications. So the supervisor reads its
-// callers in a procfs of its own, which has no name: that is the working directory of all its threads
+// callers in a procfs of its own, which has no name. It is the working directory of all its threads
 // (kernel/target.hpp, proc_root).
 //
 // An attacker in the container controls what the root holds. The runtime, which is trusted, names a process

@@ -1,5 +1,5 @@
-// What a container's runtime sends to the agent: the state of a process, and the listener of its filter (OCI
-// runtime specification, "containerProcessState").
+// The message of a container's runtime to the agent: the state of a process, and the listener of its filter
+// (OCI runtime specification, "containerProcessState").
 //
 // The sender is the agent's own user or root: anybody else is refused before a byte is read. It can still be
 // wrong, so every byte is checked. Only numbers and plain names are taken from it.

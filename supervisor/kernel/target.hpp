@@ -23,7 +23,7 @@ namespace callgate::kernel {
 
 /// The beginning of each name in the procfs that shows the callers by the numbers of notifications: "/proc/".
 /// It is "" in a supervisor of a container, whose threads have such a procfs as their working directory
-/// (container/enter.hpp): the container's own /proc has other numbers. Set before there are threads.
+/// (container/place.hpp). The container's own /proc has other numbers. Set before there are threads.
 extern const char* proc_root;
 
 /// "/proc/TID/<rest>" in a small buffer.
@@ -95,8 +95,8 @@ void signal_thread(pid_t thread, int signal);
 /// The executable's path; empty if it cannot be read.
 void executable(pid_t thread, std::string& into);
 
-/// What the kernel writes for the working directory (AT_FDCWD) or the thread's descriptor `number`; empty if
-/// it cannot be read. It may be no path, and that of another object by now.
+/// The text that the kernel writes for the working directory (AT_FDCWD) or the thread's descriptor `number`;
+/// empty if it cannot be read. It may be no path, and that of another object by now.
 void directory_name(pid_t thread, int number, std::string& into);
 
 enum class Limit : std::uint8_t { open_files, file_size };

@@ -1,7 +1,7 @@
 """`callgate agent`: real containers of runc and crun, whose calls are decided from outside.
 
-A container is a bundle that the runtime itself starts: no engine, no image. All of it is in a room of its own (namespaces with a
-plain control group version 2, as the runtimes want it), which ends with the test session. Only root can make one.
+A container is a bundle that the runtime itself starts: no engine, no image. All of it is in a room of its own, which ends
+with the test session. The room has namespaces and a plain control group version 2, as the runtimes want it. Only root can make one.
 """
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Agent:
         return process.returncode, said
 
     def records(self) -> list[dict[str, Any]]:
-        """Of the log that was begun last, when its run is over."""
+        """The records of the log that was begun last, when its run is over."""
         def whole() -> list[dict[str, Any]] | None:
             logs = sorted(self.logs.glob("*.jsonl"), key=lambda one: one.stat().st_mtime_ns)
             text = logs[-1].read_text() if logs else ""
@@ -374,7 +374,7 @@ def test_a_container_that_is_refused_does_not_start(made, what):
 
 
 def test_another_profile_is_refused(made):
-    """One that notified less than the rules contest would be unsound."""
+    """A profile that notified less than the rules contest would be unsound."""
     agent = made(web=WEB, wide={"version": 1, "default": "allow", "rules": []})
     code, said = agent.run(RUNTIMES[0], "cat /data/open", profile=agent.profile("wide"))
     assert code != 0 and "open to all" not in said, said
@@ -382,7 +382,7 @@ def test_another_profile_is_refused(made):
 
 
 def test_a_rule_that_leads_through_a_link_is_refused(made):
-    """Who changes the root could choose what the rule is about."""
+    """The one who changes the root could choose what the rule is about."""
     agent = made(web={**WEB, "rules": [*WEB["rules"], {"id": "var", "allow": "create", "path": "/var/**"}]})
     assert agent.run(RUNTIMES[0], "cat /data/open")[1] == "open to all\n"  # the twin
     (agent.top / "rootfs/var").symlink_to("data")
@@ -426,7 +426,7 @@ def send(path: Path, text: bytes, descriptors: tuple[int, ...] = ()) -> socket.s
 
 
 def test_hostile_clients(made):
-    """None of them keeps a container waiting, and nothing of theirs is entered."""
+    """Such a client keeps no container waiting, and nothing of its own is entered."""
     agent = made()
     state = {"fds": ["seccompFd"], "pid": 1, "state": {"id": "x\x1b[2J", "pid": os.getpid(), "annotations": {"callgate.rules": "web"}}}
     some = os.open("/dev/null", os.O_RDONLY)

@@ -23,7 +23,7 @@ enforce::FilterSpec filter(const std::string& rules) {
     return filter_of(*loaded);
 }
 
-/// What the profile does with a call: its action, and the errno of a refusal.
+/// The profile's answer to a call: its action, and the errno of a refusal.
 std::pair<std::string, int> action_of(const OciProfile& profile, const std::string& call) {
     const auto read = nlohmann::json::parse(profile.text);
     for (const auto& group : read.at("syscalls")) {
