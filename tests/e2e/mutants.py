@@ -351,7 +351,6 @@ CHECKS = (
     Mutant("request-own-program", (), test="test_mcp.py::test_an_answer_to_a_request_is_for_every_program"),
     Mutant("offered-width", (), test="test_approval.py::test_an_answer_is_never_wider_than_what_was_offered[home]"),
     Mutant("input-bounded", (), test="test_exec_serve.py::test_input_reaches_a_job_that_runs"),
-    Mutant("request-id-once", (), test="test_exec_http.py::test_swe_rex"),
     Mutant("token-asked-for", (), test="test_exec_http.py::test_a_token_is_asked_for"),
     Mutant("token-file-closed", (), test="test_exec_http.py::test_a_token_is_asked_for"),
     Mutant("service-socket-closed", (), test="test_exec_http.py::test_a_token_is_asked_for"),

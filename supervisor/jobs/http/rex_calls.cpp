@@ -2,7 +2,6 @@
 
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
-#include "base/test_switch.hpp"
 #include "supervisor/jobs/http/front_process.hpp"
 #include "supervisor/jobs/http/programs.hpp"
 #include "supervisor/jobs/job.hpp"
@@ -37,7 +36,7 @@ void Front::start_call(Connection& one, const std::string& body) {
         const auto call = std::make_shared<RexCall>();
         call->clients.push_back(one.number);
         call->key = key;
-        if (!key.empty() && check_enabled("request-id-once")) calls_.emplace(key, call);
+        if (!key.empty()) calls_.emplace(key, call);
         try {
             carry_out(one, call, body);
         } catch (const InvalidRequest& wrong) {
