@@ -289,9 +289,10 @@ LoadedRules Loading::run() {
 
 }  // namespace
 
-bool LoadedRules::ok() const {
-    return std::none_of(diagnostics.begin(), diagnostics.end(),
-                        [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::error; });
+Expected<void> LoadedRules::first_error() const {
+    for (const Diagnostic& one : diagnostics)
+        if (one.severity == Diagnostic::Severity::error) return Problem{one.text()};
+    return {};
 }
 
 LoadedRules load(const RuleSources& sources, const LoadContext& context) {

@@ -100,7 +100,9 @@ struct LoadedRules {
     std::vector<std::string> files;  // rule files that were read; the run may not write them (invariant 9)
     bool stated_profile = false;
     Agent agent;
-    [[nodiscard]] bool ok() const;
+    /// The problem is the first error among the diagnostics.
+    [[nodiscard]] Expected<void> first_error() const;
+    [[nodiscard]] bool ok() const { return static_cast<bool>(first_error()); }
 };
 
 [[nodiscard]] LoadedRules load(const RuleSources& sources, const LoadContext& context);

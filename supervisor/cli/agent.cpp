@@ -11,13 +11,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -99,22 +97,12 @@ std::unique_ptr<audit::Log> open_log_of(const Agent& agent, const std::string& r
     return std::move(*log);
 }
 
-std::string run_name() {
-    constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789";
-    std::array<unsigned char, 6> bytes{};
-    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-        throw Failure("the kernel gives no random numbers");
-    std::string name;
-    for (const unsigned char byte : bytes) name += letters[byte % letters.size()];
-    return name;
-}
-
 /// The sentence with which the container is refused or ended; "" if nothing has to be said.
 std::string supervise_container(const Agent& agent, ProcessState& state) {
     const std::string text = read_rules(agent, state.rules);
     const Expected<Place> place = Place::of(state.process, state.first);
     if (!place) throw Failure(place.error().text);
-    const std::string run = run_name();
+    const std::string run = random_run_name();
     const std::unique_ptr<audit::Log> log = open_log_of(agent, run);
     if (const Expected<void> entered = place->enter(); !entered) throw Failure(entered.error().text);
     const ContainerRules rules = load_rules_of(text, state.rules, true);

@@ -74,12 +74,6 @@ rules::RuleSources only(
     return sources;
 }
 
-Expected<void> first_error(const rules::LoadedRules& loaded) {
-    for (const rules::Diagnostic& one : loaded.diagnostics)
-        if (one.severity == rules::Diagnostic::Severity::error) return Problem{one.text()};
-    return {};
-}
-
 }  // namespace
 
 std::shared_ptr<const rules::RuleSet> base_rules(const Places& places, const std::string& workdir,
@@ -93,13 +87,14 @@ std::shared_ptr<const rules::RuleSet> rules_of_text(const Places& places, const 
                                                     const std::string& file, const std::string& workdir,
                                                     const std::string& tmp) {
     rules::LoadedRules loaded = load_one(places, only(rules::RuleSources::Text{text, file}), workdir, tmp);
-    if (const auto good = first_error(loaded); !good) throw Failure(good.error().text);
+    if (const auto good = loaded.first_error(); !good) throw Failure(good.error().text);
     return loaded.rules;
 }
 
 Expected<void> check_rules(const Places& places, const std::string& text, const std::string& file) {
-    return first_error(load_one(places, only(rules::RuleSources::Text{text, file}),
-                                absolute(".", places.home), private_directory_name("RUN")));
+    return load_one(places, only(rules::RuleSources::Text{text, file}), absolute(".", places.home),
+                    private_directory_name("RUN"))
+        .first_error();
 }
 
 std::string with_rules(const Places& places, const std::string& text, const std::vector<std::string>& rules,

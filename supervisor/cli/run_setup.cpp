@@ -35,10 +35,7 @@
 
 namespace callgate::cli {
 
-namespace {
-
-/// Six random characters of [a-z0-9].
-std::string random_name() {
+std::string random_run_name() {
     constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789";
     std::array<std::uint32_t, 6> numbers{};
     if (::getrandom(numbers.data(), sizeof numbers, 0) != static_cast<ssize_t>(sizeof numbers))
@@ -48,12 +45,14 @@ std::string random_name() {
     return name;
 }
 
+namespace {
+
 /// Names the run and its private directory. The guardian makes that with mkdir, so it is never one that
 /// another process prepared. A directory that surely cannot be made is an error before anything else happens.
 void name_run(Request& request) {
     struct stat status {};
     do {
-        request.run = random_name();
+        request.run = random_run_name();
         request.temporary_directory = private_directory_name(request.run);
         request.denials = denials_name(request.temporary_directory);
     } while (::lstat(request.temporary_directory.c_str(), &status) == 0 ||

@@ -51,6 +51,9 @@ struct RequestedRun {
 /// told of the first, on a terminal or with -v.
 void say_environment(const Request& request, const Command& command);
 
+/// Six random characters of [a-z0-9].
+[[nodiscard]] std::string random_run_name();
+
 /// The state directory must exist before the plan is made: the plan can leave out of a hierarchy only files
 /// that exist at the start. `advice` ends the messages of failures.
 void make_state_directory(const std::string& state, const std::string& advice);

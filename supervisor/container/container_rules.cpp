@@ -65,12 +65,6 @@ rules::Plan plan_of(const rules::RuleSet& rules) {
     return plan;
 }
 
-std::string first_error(const rules::LoadedRules& loaded) {
-    for (const rules::Diagnostic& one : loaded.diagnostics)
-        if (one.severity == rules::Diagnostic::Severity::error) return one.text();
-    return "the rule set cannot be loaded";
-}
-
 }  // namespace
 
 Expected<ContainerRules> load_container_rules(const std::string& json, const std::string& label,
@@ -94,7 +88,7 @@ Expected<ContainerRules> load_container_rules(const std::string& json, const std
     rules::RuleSources sources;
     sources.parts.emplace_back(rules::RuleSources::Text{json, label});
     rules::LoadedRules loaded = rules::load(sources, context);
-    if (!loaded.ok()) return Problem{first_error(loaded)};
+    if (const auto good = loaded.first_error(); !good) return good.error();
     if (!linked.empty() && check_enabled("container-links"))
         return Problem{label + ": " + linked + " in this container: name the place where it ends"};
     ContainerRules made{loaded.rules, plan_of(*loaded.rules), loaded.sha256};

@@ -1,6 +1,5 @@
 #include "supervisor/container/container_source.hpp"
 
-#include <linux/audit.h>
 #include <linux/seccomp.h>
 
 #include <utility>
@@ -13,9 +12,6 @@ namespace {
 
 using enforce::call_number;
 using kernel::Notification;
-
-constexpr std::uint32_t audit_architecture =
-    enforce::native_architecture == enforce::Architecture::x86_64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64;
 
 bool executes(const Notification& call) {
     return call.call == call_number("execve") || call.call == call_number("execveat");
@@ -43,7 +39,8 @@ bool ContainerSource::answered(const Notification& call) {
         if (executes(call)) began_.store(true);
         std::uint64_t arguments[6];
         for (std::size_t index = 0; index < 6; ++index) arguments[index] = call.arguments[index];
-        const std::uint32_t then = enforce::simulate(filter_, audit_architecture, call.call, arguments);
+        const std::uint32_t then =
+            enforce::simulate(filter_, enforce::audit_architecture, call.call, arguments);
         switch (then & SECCOMP_RET_ACTION_FULL) {
             case SECCOMP_RET_USER_NOTIF:
                 return false;

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/descriptor_message.hpp"
 #include "base/json_read.hpp"
 #include "base/test_switch.hpp"
 
@@ -47,47 +48,29 @@ std::optional<json> parsed(const std::string& text) {
     return std::nullopt;
 }
 
-/// Takes what came with one part of the message. More descriptors than there is room for are lost.
-void take_descriptors(const msghdr& header, std::vector<UniqueFd>& into) {
-    for (const cmsghdr* note = CMSG_FIRSTHDR(&header); note != nullptr;
-         note = CMSG_NXTHDR(const_cast<msghdr*>(&header), const_cast<cmsghdr*>(note))) {
-        if (note->cmsg_level != SOL_SOCKET || note->cmsg_type != SCM_RIGHTS) continue;
-        const std::size_t count = (note->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t index = 0; index < count; ++index) {
-            int number = -1;
-            std::memcpy(&number, CMSG_DATA(note) + index * sizeof(int), sizeof number);
-            into.emplace_back(number);
-        }
-    }
-}
-
 /// The runtime sends one JSON object. runc leaves the connection open behind it.
 Expected<Message> receive(int connection, std::chrono::milliseconds patience) {
     const auto end = std::chrono::steady_clock::now() + patience;
     Message message;
     std::string text;
-    std::array<char, 65536> bytes;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(max_descriptors * sizeof(int))> room;
     for (;;) {
         const auto left =
             std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
         pollfd entry{connection, POLLIN, 0};
         if (left.count() <= 0 || ::poll(&entry, 1, static_cast<int>(left.count())) == 0)
             return Problem{"the message did not end in time"};
-        iovec part{bytes.data(), bytes.size()};
-        msghdr header{};
-        header.msg_iov = &part;
-        header.msg_iovlen = 1;
-        header.msg_control = room.data();
-        header.msg_controllen = room.size();
-        const ssize_t got = ::recvmsg(connection, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        DescriptorMessage<std::array<char, 65536>, max_descriptors> part;
+        const ssize_t got = ::recvmsg(connection, &part.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
         if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (got < 0) return Problem{std::string("the message cannot be read: ") + std::strerror(errno)};
-        take_descriptors(header, message.descriptors);
+        std::array<int, max_descriptors> here{};
+        // More descriptors than there is room for are lost.
+        const std::size_t came = part.take(here);
+        for (std::size_t index = 0; index < came; ++index) message.descriptors.emplace_back(here[index]);
         if (message.descriptors.size() > max_descriptors)
             return Problem{"the message has too many descriptors"};
         if (got == 0) return Problem{"the message is no whole JSON object"};
-        text.append(bytes.data(), static_cast<std::size_t>(got));
+        text.append(part.content.data(), static_cast<std::size_t>(got));
         if (text.size() > max_state) return Problem{"the message is too long"};
         if (auto state = parsed(text)) {
             message.state = std::move(*state);

@@ -1,7 +1,6 @@
 #include "supervisor/enforce/filter_spec.hpp"
 
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -24,9 +23,6 @@ namespace {
 using rules::Operation;
 using rules::OperationSet;
 using rules::Plan;
-
-constexpr std::uint32_t audit_architecture =
-    native_architecture == Architecture::x86_64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64;
 
 constexpr std::uint64_t socket_type_mask = 0xf;
 constexpr std::uint64_t mptcp_protocol = 262;  // IPPROTO_MPTCP, missing from older headers

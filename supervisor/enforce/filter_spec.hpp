@@ -5,15 +5,23 @@
 // mediate. Their errno is one after which common software falls back.
 #pragma once
 
+#include <linux/audit.h>
+
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "rules/plan/plan.hpp"
+#include "supervisor/enforce/call_table.hpp"
 #include "supervisor/enforce/seccomp/compiler.hpp"
 
 namespace callgate::enforce {
+
+/// The number by which a filter knows this build's architecture.
+inline constexpr std::uint32_t audit_architecture =
+    native_architecture == Architecture::x86_64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64;
 
 /// The filter's decisions for this architecture.
 [[nodiscard]] FilterSpec filter_spec(const rules::Plan& plan);

@@ -59,8 +59,7 @@ Expected<std::shared_ptr<rules::RuleSet>> read_rules(const std::string& text) {
         return Problem{"the rules of a nested run are one text"};
     };
     rules::LoadedRules loaded = rules::load(sources, context);
-    for (const rules::Diagnostic& one : loaded.diagnostics)
-        if (one.severity == rules::Diagnostic::Severity::error) return Problem{one.text()};
+    if (const auto good = loaded.first_error(); !good) return good.error();
     if (!loaded.rules) return Problem{"no rules"};
     std::vector<rules::Rule> all(loaded.rules->rules().begin(), loaded.rules->rules().end());
     all.insert(all.end(), loaded.rules->quiet_rules().begin(), loaded.rules->quiet_rules().end());
