@@ -15,6 +15,7 @@
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
+#include "supervisor/cli/run_rules.hpp"
 #include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/run/run.hpp"

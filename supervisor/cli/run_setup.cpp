@@ -6,30 +6,21 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
-#include "agent/handover.hpp"
 #include "agent/landlock.hpp"
-#include "base/test_switch.hpp"
 #include "base/words.hpp"
-#include "rules/load/shipped.hpp"
-#include "rules/plan/plan_audit.hpp"
-#include "supervisor/approval/terminal/person_terminal.hpp"
-#include "supervisor/approval/terminal/terminal.hpp"
+#include "supervisor/cli/agent_command.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/in_run.hpp"
-#include "supervisor/cli/kept_capabilities.hpp"
 #include "supervisor/cli/lasting_home.hpp"
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
-#include "supervisor/host/built_in_rules.hpp"
-#include "supervisor/host/link_record.hpp"
+#include "supervisor/cli/run_rules.hpp"
 #include "supervisor/nested/outer_run.hpp"
 #include "supervisor/run/setup_error.hpp"
 
@@ -74,262 +65,6 @@ std::string start_directory(const Arguments& arguments, const Places& places, co
                       "; expected an existing directory");
     if (!S_ISDIR(status.st_mode)) throw Failure(arguments.origin("cwd") + " " + *named + ": not a directory");
     return directory;
-}
-
-/// Audit mode: the user's rules are only observed. callgate's own rules hold, which protect its files
-/// (docs/dev/architecture.md, invariant 9). `built_in` is them.
-void observe_rules(std::vector<rules::Rule> built_in, const rules::FileTree& tree, bool quiet,
-                   Compiled& compiled) {
-    const rules::PlanInput input{.landlock_abi = compiled.plan.landlock_abi,
-                                 .record = compiled.plan.record,
-                                 .tree = &tree,
-                                 .shared_memory = shared_memory(),
-                                 .processes = decides_processes(),
-                                 .sockets_on_behalf = agent::pidfd_getfd_refused(),
-                                 .reasons = false};
-    if (input.record == rules::RecordMode::minimal)
-        compiled.plan = rules::make_plan(*compiled.rules, rules::observing(input));
-    compiled.enforced = std::make_shared<const rules::RuleSet>(std::move(built_in), rules::Action::allow);
-    compiled.observed_plan = std::move(compiled.plan);
-    compiled.plan = rules::make_audit_plan(*compiled.enforced, *compiled.observed_plan, input);
-    if (quiet) return;
-    say("audit mode: NOTHING IS ENFORCED; what the rules would deny happens, and is recorded");
-    say("audit mode: still closed: callgate's own files, and what cannot be observed (io_uring, raw sockets, "
-        "other architectures, processes and shared objects outside the run)");
-}
-
-/// Compares the needs of these rules with the seccomp profile around us. Rules that could run nothing at all
-/// are an error. That sockets are made on behalf is on record.
-void check_container(const Container& container, Compiled& compiled) {
-    if (!container.ptrace && (compiled.plan.notify_only_execute || compiled.rules->needs_party()))
-        throw Failure(
-            "the seccomp profile of this container refuses ptrace, and with these rules every execution must "
-            "be held by it (something may be executed where reading or executing is decided one by one, or "
-            "the rules tell an agent from its tools: see callgate plan); " +
-            std::string(add_ptrace) + ", or give rules without that");
-    if (compiled.plan.sockets_on_behalf) compiled.degraded.emplace_back("descriptor-copy");
-}
-
-/// The terminal is shared where a descriptor of it is handed in, or where no other can be made.
-bool terminal_is_shared(const Request& request, const approval::PersonTerminal& person) {
-    for (const int passed : request.pass) {
-        if (!person.is(passed)) continue;
-        if (request.ask.who == approval::AskSettings::Who::terminal)
-            throw Failure("--pass-fd " + std::to_string(passed) +
-                          " is the terminal that you are asked on: the command could answer itself; give "
-                          "--ask socket");
-        return true;
-    }
-    return false;
-}
-
-/// The relay alone filters, so a terminal that it does not relay gets every byte.
-void check_plain_output(const Request& request, const TerminalChoice& choice) {
-    if (!request.plain_output) return;
-    const auto person = approval::PersonTerminal::find();
-    for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
-        if (::isatty(fd) != 0 && !(choice.terminal && person && person->is(fd)))
-            throw Failure(
-                "--plain-output would filter nothing: the command writes to a terminal that callgate does "
-                "not "
-                "relay (--mode audit, --pass-fd of it, or not the controlling one); leave the option out, or "
-                "give the output to a pipe");
-}
-
-/// The run never holds the person's terminal: a process that leaves its session is under no job control. It
-/// could read what is typed for others, take the foreground or change modes, in the background too. It gets a
-/// terminal of its own where a standard descriptor is the person's. Elsewhere it gives the controlling
-/// terminal up. Audit mode enforces nothing, and asks nobody.
-TerminalChoice choose_terminal(Request& request) {
-    using Who = approval::AskSettings::Who;
-    TerminalChoice choice;
-    const bool asked = request.ask.who == Who::terminal;
-    if ((request.mode != Mode::enforce && !asked) || !check_enabled("own-terminal")) return choice;
-    if (asked) choice.terminal = std::make_shared<approval::Terminal>();
-    const auto person = approval::PersonTerminal::find();
-    if (!person || terminal_is_shared(request, *person)) return choice;
-    if (!asked && person->is_standard()) {
-        choice.terminal = approval::Terminal::at_hand();
-        if (!choice.terminal) return choice;
-    }
-    request.leave_terminal = !choice.terminal;
-    choice.closed_name = person->name();
-    return choice;
-}
-
-/// A file that callgate writes by name: itself, if the run must be kept from it. FIFOs and devices are
-/// written as they are, and are closed to nobody.
-std::string closed_name(const std::string& path) {
-    struct stat status {};
-    const bool shared = !path.empty() && ::lstat(path.c_str(), &status) == 0 &&
-                        (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode));
-    return shared ? "" : path;
-}
-
-std::vector<std::string> own_files(const Arguments& arguments, const Request& request,
-                                   const std::string& home) {
-    std::vector<std::string> all{closed_name(request.report.path)};
-    if (request.audit.kind == AuditTarget::Kind::file) {
-        const std::string log = closed_name(request.audit.path);
-        all.insert(all.end(), {log, log.empty() ? "" : log + ".torn"});
-    }
-    if (const auto key = arguments.value("sign-key")) {
-        all.push_back(absolute(*key, home));
-        all.push_back(own_name(written_out(*key, home)));
-    }
-    return all;
-}
-
-/// The record of roots is kept whatever becomes of the log: without a state directory, the report says so.
-bool has_state_directory(const Request& request, const std::string& state) {
-    if (request.audit.kind == AuditTarget::Kind::directory) return true;  // it was made
-    try {
-        make_state_directory(state, "");
-        return true;
-    } catch (const Failure&) {
-        return false;
-    }
-}
-
-/// Refuses paths that lead through a link which these rules or an earlier run let a run make. What these
-/// rules let it make is on record before the command begins. Audit mode lets a run change everything, and is
-/// for commands that are trusted: their links are the user's.
-void settle_links(const RequestedRun& requested, LinkedPaths linked, Compiled& compiled) {
-    const Request& request = requested.request;
-    const std::string& state = requested.places.state;
-    rules::LinkRoots roots, pointers;
-    if (request.mode != Mode::audit) {
-        roots = rules::LinkRoots(*compiled.enforced, request.temporary_directory);
-        pointers = rules::LinkRoots::of_pointers(*compiled.enforced, request.temporary_directory);
-    }
-    // The record of earlier runs is closed to a nested one, whose links the run around has held.
-    if (request.outer == nullptr && has_state_directory(request, state)) {
-        const Expected<rules::LinkRoots> noted = record_pointer_roots(state, pointers);
-        Expected<rules::LinkRoots> all = noted ? record_link_roots(state, roots) : noted;
-        if (!all)
-            throw Failure(all.error().text + "; without that record no later run could be safe from links");
-        roots = std::move(*all);
-        compiled.note_tree = [state](const std::string& directory) {
-            rules::LinkRoots tree;
-            tree.add(directory);
-            return record_pointer_roots(state, tree).has_value() &&
-                   record_link_roots(state, tree).has_value();
-        };
-    } else if (request.outer == nullptr) {
-        compiled.degraded.emplace_back("link-record");
-    }
-    linked.append(requested.linked);
-    linked.require_no_links_of_runs(roots, requested.places);
-}
-
-/// The resolved file that would run; "" if there is none.
-std::string program_of(const std::vector<std::string>& candidates, const std::string& directory) {
-    const auto exists = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0; };
-    const auto found = std::ranges::find_if(candidates, exists);
-    if (found == candidates.end()) return "";
-    return canonical(found->starts_with('/') ? *found : directory + '/' + *found);
-}
-
-bool is_one(const std::vector<rules::Glob>& programs, const std::string& path) {
-    return std::ranges::any_of(programs, [&](const rules::Glob& glob) { return glob.matches(path); });
-}
-
-/// The agent's program that runs where the command is `path`; "" if there is none. A launcher's program lies
-/// in a node_modules of a directory above it, as node looks for packages. Somebody may have put another
-/// there. It must match the agent's own patterns, and find_agent refuses one that tools may write.
-std::string agent_program(const rules::Agent& agent, const std::string& path) {
-    if (is_one(agent.programs, path)) return path;
-    if (!is_one(agent.launchers, path)) return "";
-    for (std::size_t end = path.rfind('/'); end != 0 && end != std::string::npos;
-         end = path.rfind('/', end - 1)) {
-        for (const std::string& name : agent.starts) {
-            const std::string found = path.substr(0, end) + "/node_modules/" + name;
-            if (::access(found.c_str(), X_OK) != 0) continue;
-            std::string program = canonical(found);
-            return is_one(agent.programs, program) || !check_enabled("agent-launched") ? program : "";
-        }
-    }
-    return "";
-}
-
-/// The name of a shipped profile for an agent that is called like this; "" if there is none.
-std::string profile_of_agent(const std::string& command) {
-    const std::string name = command.substr(command.rfind('/') + 1);
-    const rules::ShippedProfile* const profile = rules::find_shipped_profile(name);
-    return profile != nullptr && rules::root(profile->tree).member("agent") ? name : "";
-}
-
-/// The run around notes the denials of both in its own list.
-std::string list_of_denials(const Request& request) {
-    const std::string outer = request.outer != nullptr ? request.outer->denials() : "";
-    return outer.empty() ? request.denials : outer;
-}
-
-/// An agent is run under its own profile: by the file that runs, never by its name alone. With --quiet it is
-/// not, because nothing would say so. Jobs are quiet: a model may have chosen their command, and gets no
-/// agent's login by that.
-CompiledRules load_rules(const Arguments& arguments, const RequestedRun& requested,
-                         const TerminalChoice& terminal, const rules::FileTree& tree) {
-    const Request& request = requested.request;
-    rules::LoadContext context =
-        host_context(requested.places, request.workdir, request.temporary_directory, tree);
-    if (!request.lasting_home.empty()) context.user_home = std::exchange(context.home, request.lasting_home);
-    const GitRepository repository = choose_repository(context, requested.places);
-    refresh_pointer(repository);
-    if (const std::string text = describe(repository, request.workdir);
-        !text.empty() && !request.quiet && (request.verbose || !repository.why.empty()))
-        say(text);
-    CompileOptions options{.own_files = own_files(arguments, request, requested.places.home),
-                           .warnings = request.verbose,
-                           .reasons = false,
-                           .terminal = terminal.closed_name,
-                           .nested = request.outer != nullptr,
-                           .outer_denials = request.outer != nullptr ? list_of_denials(request) : ""};
-    const std::string& command = arguments.rest()[0];
-    const std::string own = request.quiet || names_rules(arguments) ? "" : profile_of_agent(command);
-    if (own.empty()) return compile_rules(arguments, requested.places, context, options);
-    const std::string program =
-        program_of(executable_candidates(command, current_environment()), request.directory);
-    const std::string usual = std::exchange(options.profile, own);
-    CompiledRules made = compile_rules(arguments, requested.places, context, options);
-    if (const std::string agent = agent_program(made.loaded.agent, program); !agent.empty()) {
-        say("profile " + own + " for " + program + (agent == program ? "" : ", which starts " + agent) +
-            "; -p agent runs it as any program");
-        return made;
-    }
-    if (!program.empty())
-        say(program + " is not what the profile " + own + " is for; it runs under " + usual);
-    options.profile = usual;
-    return compile_rules(arguments, requested.places, context, options);
-}
-
-/// The agent is the command by the file that really runs, and never by its name alone. It is run itself in
-/// place of a launcher, because the launcher's child would be a tool.
-void find_agent(const Request& request, const Compiled& compiled, Command& command) {
-    const std::string found = program_of(command.executables, request.directory);
-    if (found.empty()) return;
-    const std::string program = agent_program(compiled.agent, found);
-    struct stat status {};
-    if (program.empty() || ::stat(program.c_str(), &status) != 0) {
-        if (!request.quiet)
-            say(found + " is not the agent that these rules are for: all that runs is judged as its tools");
-        return;
-    }
-    for (const rules::Operation operation : rules::write_operations) {
-        const rules::Request write{operation, rules::FileObject{program}, {}, {}, rules::Party::tools};
-        if (compiled.rules->evaluate(write).action == rules::Action::allow)
-            throw Failure(
-                "the agent " + program +
-                " may be written in this run, so its tools could put their code into it: install it "
-                "outside the work directory");
-    }
-    command.agent = audit::FileIdentity{status.st_ino, status.st_dev};
-    const std::vector<std::string>& arguments = compiled.agent.arguments;
-    if (program != found) command.executables = {command.words[0] = program};
-    command.words.insert(command.words.begin() + 1, arguments.begin(), arguments.end());
-    if (!request.verbose) return;
-    say(program + " is the agent; what it starts is judged as its tools");
-    if (!arguments.empty()) say("its profile adds the arguments: " + joined(arguments, " "));
 }
 
 /// Options of which the run around this one decides.
@@ -422,34 +157,6 @@ RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunF
     return requested;
 }
 
-Compiled compile(const Arguments& arguments, const RequestedRun& requested, TerminalChoice terminal,
-                 const rules::FileTree& tree) {
-    const Request& request = requested.request;
-    CompiledRules made = load_rules(arguments, requested, terminal, tree);
-    Compiled compiled;
-    compiled.rules = compiled.enforced = std::move(made.loaded.rules);
-    compiled.plan = std::move(made.plan);
-    compiled.profiles = std::move(made.choice.profiles);
-    compiled.rules_sha256 = std::move(made.loaded.sha256);
-    compiled.snapshot = std::move(made.loaded.snapshot);
-    compiled.sni = made.loaded.sni || arguments.has("sni");
-    compiled.limits = made.loaded.limits;
-    compiled.environment = std::move(made.loaded.environment);
-    compiled.agent = std::move(made.loaded.agent);
-    compiled.terminal = std::move(terminal.terminal);
-    if (request.mode == Mode::audit)
-        observe_rules(std::move(made.choice.sources.built_in), tree, request.quiet, compiled);
-    settle_links(requested, std::move(made.choice.linked), compiled);
-    compiled.name_files =
-        request.outer == nullptr && std::ranges::any_of(compiled.rules->rules(), [](const rules::Rule& rule) {
-            return rule.built_in && rule.id == name_files_rule;
-        });
-    if (compiled.name_files) compiled.degraded.emplace_back("names-tcp-only");
-    if (request.keep_capabilities != 0) compiled.degraded.push_back(degraded_by(request.keep_capabilities));
-    check_container(requested.platform.container, compiled);
-    return compiled;
-}
-
 Command make_command(const Arguments& arguments, const RequestedRun& requested, const Compiled& compiled) {
     const Request& request = requested.request;
     const std::vector<std::string> current = current_environment();
@@ -462,7 +169,7 @@ Command make_command(const Arguments& arguments, const RequestedRun& requested, 
         .directory = request.directory,
         .run = request.run,
         .temporary_directory = request.temporary_directory,
-        .denials = list_of_denials(request),
+        .denials = denials_file(request),
         .variables = {{"workdir", request.workdir},
                       {"tmp", request.temporary_directory},
                       {"home", request.lasting_home.empty() ? requested.places.home : request.lasting_home},

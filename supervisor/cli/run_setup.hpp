@@ -1,5 +1,5 @@
-// The steps of a run up to its launch: options and host are read, rules are loaded and planned, the command
-// is looked up.
+// The steps of a run up to its launch: options and host are read, rules are loaded and planned
+// (run_rules.hpp), the command is looked up.
 //
 // Each step takes the values of the steps before it, so no step can come too early. The steps throw Failure,
 // or another std::exception, if the run cannot be.
@@ -11,17 +11,12 @@
 #include "supervisor/cli/arguments.hpp"
 #include "supervisor/cli/linked_paths.hpp"
 #include "supervisor/cli/platform.hpp"
+#include "supervisor/cli/run_terminal.hpp"
 #include "supervisor/host/host.hpp"
 #include "supervisor/run/report.hpp"
 #include "supervisor/run/request.hpp"
 
 namespace callgate::cli {
-
-/// The person's terminal. The run gets another one, or none.
-struct TerminalChoice {
-    std::shared_ptr<approval::Terminal> terminal;  // null: the run gets none
-    std::string closed_name;  // the run may not open it; "": there is none, or it is shared
-};
 
 /// Options and host, read before any rule.
 struct RequestedRun {
@@ -38,10 +33,6 @@ struct RequestedRun {
 /// Fills `known` as soon as a fact is known: a failure's report has it. Makes the state directory. Names the
 /// run and its private directory.
 [[nodiscard]] RequestedRun read_request(const Arguments& arguments, const Caller& caller, RunFacts& known);
-
-/// Loads and plans the rules for the files of `tree`.
-[[nodiscard]] Compiled compile(const Arguments& arguments, const RequestedRun& requested,
-                               TerminalChoice terminal, const rules::FileTree& tree);
 
 /// The command, its environment and its limits.
 [[nodiscard]] Command make_command(const Arguments& arguments, const RequestedRun& requested,
