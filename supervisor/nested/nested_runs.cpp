@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "agent/created_ipc.hpp"
@@ -14,14 +13,10 @@
 #include "base/json_writer.hpp"
 #include "base/test_switch.hpp"
 #include "rules/load/loader.hpp"
-#include "rules/plan/rename_check.hpp"
-#include "supervisor/calls/files/settings_locks.hpp"
-#include "supervisor/calls/files/shared_memory.hpp"
-#include "supervisor/calls/network/own_servers.hpp"
-#include "supervisor/calls/network/own_sockets.hpp"
 #include "supervisor/enforce/filter_spec.hpp"
 #include "supervisor/host/file_tree.hpp"
 #include "supervisor/kernel/target.hpp"
+#include "supervisor/nested/level.hpp"
 
 namespace callgate::nested {
 
@@ -66,17 +61,6 @@ Expected<std::shared_ptr<rules::RuleSet>> read_rules(const std::string& text) {
     return std::make_shared<rules::RuleSet>(std::move(all), loaded.rules->fallback());
 }
 
-/// The plan that handlers ask where both plans hold.
-rules::Plan combined(rules::Plan plan, const rules::Plan& around) {
-    plan.notify_only = plan.notify_only || around.notify_only;
-    plan.notify_only_execute = plan.notify_only_execute || around.notify_only_execute;
-    plan.truncation_held = plan.truncation_held && around.truncation_held;
-    plan.set_ids_left_out = plan.set_ids_left_out || around.set_ids_left_out;
-    plan.processes_read = plan.processes_read && around.processes_read;
-    plan.signals_held = plan.signals_held && around.signals_held;
-    return plan;
-}
-
 /// The token, and the grants of the plan. The inner callgate makes its Landlock domain of these. So both
 /// hold the same for static, whatever the inner one could see of the files.
 std::string accepted(const std::string& token, const rules::Plan& plan) {
@@ -95,157 +79,7 @@ std::string accepted(const std::string& token, const rules::Plan& plan) {
     });
 }
 
-bool may_kill(const rules::RuleSet& rules) {
-    return std::ranges::any_of(rules.rules(),
-                               [](const rules::Rule& rule) { return rule.action == rules::Action::kill; });
-}
-
 }  // namespace
-
-/// The judges of one nested run: those of the level around it, narrowed. Lives as long as the run.
-class Runs::Level final : calls::DecisionSink {
-public:
-    struct Given {
-        std::string run;
-        pid_t guardian = -1;
-        bool asks = true;
-        std::shared_ptr<rules::RuleSet> rules;  // narrowed already
-        rules::Plan plan;
-        rules::RecordMode record = rules::RecordMode::contested;
-        std::unique_ptr<Report> report;
-        agent::SharedObjects made;
-        int depth = 1;
-        Level* around = nullptr;  // null: the run itself
-        calls::IpcObjects& all_objects;
-        calls::SharedMemory& all_files;
-    };
-    Level(Given given, const Judges& judges, const rules::Plan& plan)
-        : depth(given.depth),
-          around(given.around),
-          rules_(std::move(given.rules)),
-          plan_(combined(std::move(given.plan), plan)),
-          outer_(judges),
-          report(std::move(given.report)),
-          made_(std::move(given.made)),
-          grants_(plan_, &judges.decide.enforced.grants),
-          moves_(*rules_, grants_, &judges.decide.enforced.moves),
-          ipc_(made_.objects(), &given.all_objects),
-          memory_(made_.objects().shared_files, agent::shared_memory_place(), &given.all_files),
-          network_{judges.families.network.names},
-          decide{.enforced = enforced_,
-                 .record_mode = judges.decide.record_mode,
-                 .log = judges.decide.log,
-                 .questions = given.asks ? judges.decide.questions : nullptr,
-                 .home = judges.decide.home,
-                 .sink = *this,
-                 .parties = judges.decide.parties,
-                 .guardian = given.guardian,
-                 .uid = judges.decide.uid,
-                 .nested = std::move(given.run),
-                 .refuses_object =
-                     [this](const calls::Subject& one, const rules::Verdict& verdict) {
-                         auto refused = memory_.refuses(one);
-                         if (!refused) refused = outer_.families.files.locks->refuses(*rules_, one);
-                         return refused || network_.own_sockets == nullptr
-                                    ? refused
-                                    : network_.own_sockets->refuses(one, verdict);
-                     },
-                 .is_own_address = judges.decide.is_own_address,
-                 .kill_tree = [this] { kill(); },
-                 .sync_log = judges.decide.sync_log,
-                 .count_soon = judges.decide.count_soon},
-          files_(narrowed_files()),
-          exec_(plan_, grants_, decide),
-          processes_{given.guardian, judges.families.processes.opaque},
-          families_{files_, exec_, network_, ipc_, processes_},
-          judged{decide, families_} {
-        exec_.by_arguments = exec_.by_arguments || judges.families.exec.by_arguments;
-        const calls::NetworkNeeds& outer = judges.families.network;
-        if (outer.own_servers != nullptr)
-            network_.own_servers = &servers_.emplace(given.guardian, *outer.own_servers);
-        network_.own_sockets = outer.own_sockets;
-        network_.udp = outer.udp;
-        network_.look_ups = outer.look_ups;
-        network_.front = outer.front;
-        network_.refusals = outer.refusals;
-        network_.reserved = outer.reserved;
-    }
-
-    const int depth;
-    Level* const around;
-
-private:
-    /// On record already, so the levels around count it, too.
-    void note(const audit::Decision& decision) override {
-        report->note(decision);
-        outer_.decide.sink.note(decision);
-    }
-
-    /// A rule says that the tree ends. Where a level around may have said it, all of that ends.
-    void kill() {
-        over.store(true);
-        if (rules_->outer() != nullptr && some_level_kills(*rules_->outer()))
-            return outer_.decide.kill_tree();
-        const std::lock_guard guard(ending_);
-        if (hang_up) hang_up();
-    }
-    static bool some_level_kills(const rules::RuleSet& rules) {
-        return may_kill(rules) || (rules.outer() != nullptr && some_level_kills(*rules.outer()));
-    }
-
-    [[nodiscard]] calls::FileNeeds narrowed_files() {
-        const calls::FileNeeds& outer = outer_.families.files;
-        return {.plan = plan_,
-                .grants = grants_,
-                .moves = moves_,
-                .names = outer.names,
-                .cross_directory_rename = outer.cross_directory_rename,
-                .guardian = decide.guardian,
-                .shared_memory = &memory_,
-                .locks = outer.locks,
-                .opaque = outer.opaque,
-                .terminal = outer.terminal,
-                .keep_capabilities = outer.keep_capabilities,
-                .replacement = outer.replacement,
-                .links = outer.links,
-                .login_file = outer.login_file};
-    }
-
-    const std::shared_ptr<rules::RuleSet> rules_;
-    const rules::Plan plan_;
-    const Judges outer_;
-    std::mutex ending_;
-
-public:
-    const std::unique_ptr<Report> report;
-    std::atomic<bool> over{false}, entered{false};
-    std::function<void()> hang_up;  // ends the connection, and so the inner callgate; guarded by ending()
-    [[nodiscard]] std::mutex& ending() { return ending_; }
-    [[nodiscard]] const rules::Plan& plan() const { return plan_; }
-    [[nodiscard]] agent::CreatedIpc& made() const { return made_.objects(); }
-
-private:
-    agent::SharedObjects made_;
-    const rules::StaticGrants grants_;
-    const rules::RenameCheck moves_;
-    const calls::Basis enforced_{*rules_, grants_, moves_};
-    calls::IpcObjects ipc_;
-    calls::SharedMemory memory_;
-    calls::NetworkNeeds network_;
-    std::optional<calls::OwnServers> servers_;
-
-public:
-    calls::DecideNeeds decide;
-
-private:
-    const calls::FileNeeds files_;
-    calls::ExecNeeds exec_;
-    const calls::ProcessNeeds processes_;
-    const Families families_;
-
-public:
-    const Judges judged;
-};
 
 Runs::Runs(Outermost around, Channel& channel)
     : around_(std::move(around)),
@@ -264,7 +98,7 @@ Runs::Runs(Outermost around, Channel& channel)
 
 Runs::~Runs() = default;
 
-Runs::Level* Runs::level_of(const calls::DecideNeeds* needs) const {
+Level* Runs::level_of(const calls::DecideNeeds* needs) const {
     for (std::size_t index = 0; index < count_.load(); ++index)
         if (&levels_[index]->decide == needs) return levels_[index].get();
     return nullptr;

@@ -58,10 +58,12 @@ struct Outermost {
     const Families& families;
     const rules::Plan& plan;
     bool audit_mode = false, keep_capabilities = false;
-    /// Makes the report of a nested run with these rules.
     agent::CreatedIpc& made;  // what nested runs make, for the guardian to remove if the supervisor is lost
+    /// Makes the report of a nested run with these rules.
     std::function<std::unique_ptr<Report>(std::shared_ptr<const rules::RuleSet> rules)> make_report;
 };
+
+class Level;
 
 class Runs final : public NestedRuns {
 public:
@@ -78,7 +80,6 @@ public:
     [[nodiscard]] int log_error() const;
 
 private:
-    class Level;
     void add(Channel::Peer& peer, const nlohmann::json& request, const Channel::Answer& answer);
     void enter(calls::NetworkCall& context, std::string_view token);
     [[nodiscard]] Level* level_of(const calls::DecideNeeds* needs) const;
