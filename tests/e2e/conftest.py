@@ -63,6 +63,39 @@ def measured():
     return MEASURED
 
 
+def pytest_collection_modifyitems(config, items):
+    """`./dev test` runs once more, by itself, what failed beside other files: then nothing else is run."""
+    if not once_more_runs():
+        return
+    wanted = set(once_more(config).read_text().splitlines())
+    config.hook.pytest_deselected(items=[one for one in items if one.nodeid not in wanted])
+    items[:] = [one for one in items if one.nodeid in wanted]
+
+
+def pytest_runtest_makereport(item, call):
+    """Lists what failed and may be run once more. One success of an attack is enough, so files of attacks have no list."""
+    name = test_name(item.config)
+    if not os.environ.get("CALLGATE_TABLES") or "attack" in name or name.startswith("abi_"):
+        return
+    if call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception):
+        listed = once_more(item.config)
+        listed.parent.mkdir(exist_ok=True)
+        with listed.open("a") as file:
+            file.write(f"{item.nodeid}\n")
+
+
+def once_more_runs() -> bool:
+    return os.environ.get("CALLGATE_ONCE_MORE") == "1"
+
+
+def once_more(config) -> Path:
+    return Path(os.environ["CALLGATE_TABLES"]) / f"once-more.{test_name(config)}"
+
+
+def test_name(config) -> str:
+    return os.environ.get("CALLGATE_TEST_NAME") or Path(config.args[0]).stem.removeprefix("test_")
+
+
 def pytest_terminal_summary(terminalreporter):
     show(terminalreporter, "attacks", table.lines(ATTACKS))
     show(terminalreporter, "mutants", mutants.lines())
@@ -91,7 +124,7 @@ def show(reporter, title: str, lines: list[str], said: bool = False) -> None:
     if not said:
         reporter.section(title)
         reporter.write_line("\n".join(lines))
-    if directory := os.environ.get("CALLGATE_TABLES"):
+    if (directory := os.environ.get("CALLGATE_TABLES")) and (title == "failed" or not once_more_runs()):
         Path(directory).mkdir(exist_ok=True)
-        source = os.environ.get("CALLGATE_TEST_NAME") or Path(reporter.config.args[0]).stem.removeprefix("test_")
+        source = test_name(reporter.config)
         (Path(directory) / f"{title.partition(',')[0]}.{source}.txt").write_text("\n".join([f"--- {title}: {source}", *lines, ""]))
