@@ -1,6 +1,7 @@
 """A home that lasts (--home): whose it is, what is copied into it, and how an earlier run may not make it lead elsewhere."""
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -64,9 +65,10 @@ def test_a_socket_in_the_home_of_another_project_is_closed(box):
     home = project_home(box, box.directory(box.home / "other"))
     for place, reached in ((home, False), (box.directory(box.home / "open"), True)):
         name = place / "s"
-        server = box.start(["/usr/bin/python3", "-c", f"import socket, time; s = socket.socket(socket.AF_UNIX); s.bind({str(name)!r}); s.listen(); time.sleep(600)"])
+        server = box.start(["/usr/bin/python3", "-c", f"import socket, time; s = socket.socket(socket.AF_UNIX); s.bind({str(name)!r}); s.listen(); print('up', flush=True); time.sleep(600)"],
+                           stdout=subprocess.PIPE)
         try:
-            harness.until(name.exists, "the server listens")
+            assert server.stdout.readline() == b"up\n"
             script = f'/usr/bin/python3 -c "{CONNECT}" {name}'
             assert bare(box, script).text == "reached\n", "the control"
             tried = run(box, script, "--connect", f"unix:{name}")
