@@ -97,7 +97,7 @@ def part_of_today(all_of_them: Sequence[Any], parts: int) -> list[Any]:
     return list(all_of_them[first::parts])
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
+def until(condition: Callable[[], Any], what: str | Callable[[], str], seconds: float = DEADLINE) -> Any:
     """The first true value of `condition`; fails the test when `seconds` have passed without one."""
     end = time.monotonic() + seconds
     while True:
@@ -105,7 +105,7 @@ def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) ->
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+            raise AssertionError(f"not within {seconds:.0f} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.005)
 
 

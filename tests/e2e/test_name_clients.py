@@ -133,7 +133,7 @@ CLIENTS = {
     "bash": ("bash", shell("exec 3<>/dev/tcp/NAME/PORT && echo -e 'GET / HTTP/1.0\\r\\n\\r' >&3 && cat <&3"), ALL),
     "openssl": ("openssl", shell("openssl s_client -connect NAME:PORT </dev/null | sed s/^CONNECTED/reached/"), ALL),
     "ssh": ("ssh", shell("ssh -F none -o ConnectTimeout=15 -o BatchMode=yes -p PORT NAME true 2>&1 | sed 's/^kex_exchange\\|^banner/reached/'"), ALL),
-    "psql": ("psql", shell("psql 'host=NAME port=PORT connect_timeout=15' -c '' 2>&1 | sed 's/received invalid/reached/'"), ALL),
+    "psql": ("psql", shell("psql 'host=NAME port=PORT user=nobody connect_timeout=15' -c '' 2>&1 | sed 's/received invalid/reached/'"), ALL),
     "redis-cli": ("redis-cli", shell("redis-cli -h NAME -p PORT ping 2>&1 | sed 's/Protocol error/reached/'"), ALL),
     "apt": ("/usr/lib/apt/apt-helper", shell("/usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file URL ${TMPDIR:-/tmp}/got-$$ >&2; cat ${TMPDIR:-/tmp}/got-$$"), ALL),
     "lynx": ("lynx", shell("lynx -dump -connect_timeout=15 URL"), ALL),
@@ -271,10 +271,16 @@ def test_a_client_finds_what_is_allowed_and_nothing_else_leaves(box, worlds, cli
     # The clients' own starts take the time, so one run is for all names. Its arguments are lines, each behind its number of words.
     words = [word for name in names for word in (str(len(line(name))), *line(name))]
     script = ('for name in ' + " ".join(names) + '; do echo "== $name"; n=$1; shift; timeout 40 "${@:1:n}" </dev/null 2>&1; shift $n; done; exit 0')
-    bare = box.run(line(DENIED), supervised=False)
+    bare = None
+
+    def works() -> bool:
+        """A client that fails by itself now and then, on a busy machine, is no verdict on callgate: it is asked again."""
+        nonlocal bare
+        bare = box.run(line(DENIED), supervised=False)
+        return bare.code < 0 or found(bare.text + bare.errors) and DENIED in world.names()
+    harness.until(works, lambda: f"the client by itself\n{bare.describe()}")
     if bare.code < 0:
         pytest.skip(f"{client} does not work here by itself: signal {-bare.code}")
-    assert found(bare.text + bare.errors) and DENIED in world.names(), bare.describe()
     done = box.run(["bash", "-c", script, "bash", *words], rules(TMP, SOCKETS), options=ALLOWED, timeout=300)
     parts = dict(part.split("\n", 1) for part in done.text.split("== ")[1:])
     wanted = ALL if world.room else without_room
