@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 BINARY = os.environ["CALLGATE"]
+LATE: list[tuple[float, str]] = []
 
 
 @pytest.fixture(autouse=True)
@@ -22,3 +23,14 @@ def workdir(request, tmp_path_factory, monkeypatch):
 @pytest.fixture
 def binary():
     return BINARY
+
+
+@pytest.fixture
+def answers():
+    """How many seconds after timeout and grace which run was answered: the latest is printed at the end of the session."""
+    return LATE
+
+
+def pytest_terminal_summary(terminalreporter):
+    for late, what in sorted(LATE)[-1:]:
+        terminalreporter.write_line(f"measured: of {len(LATE)} runs the latest ({what}) was answered {late:.2f} s after timeout and grace")
