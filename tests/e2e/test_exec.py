@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from jobs import check, execute
+from jobs import check, execute, with_time
 
 MUCH = 1 << 30 if harness.SOAK else 1 << 26
 
@@ -97,7 +97,7 @@ def test_code_and_rules_of_any_length(box):
 
 
 def test_limits_and_rules_of_a_job_hold(box):
-    answer = execute(box, bash("echo begun; sleep 1000", timeout=0.3))
+    answer = with_time(lambda seconds: execute(box, bash("echo begun; sleep 1000", timeout=seconds)), lambda answer: answer["output"])
     assert (answer["exit_code"], answer["output"], answer["report"]["outcome"]) == (124, "begun\n", "timeout"), answer
     answer = execute(box, bash("ulimit -n; cat notes", open_files=77, deny=[str(box.file(box.tree / "notes", b"n"))]))
     assert answer["output"] == "77\n" and [one["rule"] for one in answer["report"]["denials"]] == ["option-deny#1"], answer

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from jobs import Server, bash, ended
+from jobs import Server, bash, ended, with_time
 
 RECEIVES = {"47", "212"}  # recvmsg(2) of x86, of arm64
 SUPERVISOR = "cut -d' ' -f6 /proc/$$/stat"  # leads the session of its command
@@ -292,9 +292,10 @@ def test_limits_and_variables_come_with_the_job(server):
     server.do(bash(0, "true", env={"A": "first"}, open_files=100))
     assert taken(server, bash(1, 'echo "<$A$B>"; ulimit -n', env={"B": "second"}, open_files=50)) == "<second>\n50\n"
     ready(server)
-    answer = server.do(bash(2, "echo begun; sleep 1000", timeout=0.3))
+    answer = with_time(lambda seconds: server.do(bash(f"late {seconds}", "echo begun; sleep 1000", timeout=seconds)), lambda answer: answer["output"])
     assert (answer["output"], answer["report"]["outcome"], answer["exit_code"]) == ("begun\n", "timeout", 124), answer
-    assert taken(server, bash(3, 'echo "<$A$B>"; sleep 0.4')) == "<>\n", "neither variables nor the timeout are left"
+    longer = answer["report"]["duration_ms"] / 1000 + 0.1
+    assert taken(server, bash(3, f'echo "<$A$B>"; sleep {longer}')) == "<>\n", "neither variables nor the timeout are left"
 
 
 def test_each_kind_of_input_is_what_a_new_run_has(server):
