@@ -5,7 +5,8 @@ usage: bench/beside.py CALLGATE [ROUNDS]     or ./dev bench --beside [ROUNDS]
 
 Each round starts every variant once, in an order that turns. The table has the median and the fastest, and how many times the
 median is that of no sandbox. A tool that is not installed is left out and named. No variant uses the network. The opens are
-counted and timed within the command itself. Each sandbox can read the system and write the work directory.
+counted and timed within the command itself: on all processors and on one, of which the better counts. Each sandbox can read the
+system and write the work directory. Real-time priority (`chrt --rr 10`) makes a busy machine's figures those of a quiet one.
 
 bubblewrap, firejail, podman, runsc (gVisor) and dockerd are Debian's packages. podman and Docker run as root here, with runc. The
 daemon of Docker is started here, on data of its own. The variant of `docker exec` starts no container: it finds one that runs.
@@ -87,8 +88,8 @@ def variants(callgate: str, place: pathlib.Path, options: list[str]) -> dict[str
         "landrun": ["landrun", "--best-effort", "--rox", "/", "--rwx", work, "--"],
         "nono": ["nono", "run", "--silent", "--no-audit", "--block-net", "--read", "/", "--allow", work, "--"],
         "firejail": ["firejail", "--quiet", "--noprofile", "--net=none", "--read-only=/", f"--read-write={work}", "--"],
-        "podman": ["podman", "--runtime", shutil.which("runc") or "runc", "--cgroup-manager", "cgroupfs", "run", "--rm", *options, "--rootfs", str(root)],
-        "gVisor": ["runsc", "--network=none", "do"],
+        "podman": ["podman", "--runtime", shutil.which("runc") or "runc", "--cgroup-manager", "cgroupfs", "run", "--rm", "--pids-limit=-1", *options, "--rootfs", str(root)],
+        "gVisor": ["runsc", "--network=none", "--ignore-cgroups", "do"],
         "srt": ["srt", "-s", str(place / "srt.json")],
         "Python alone": ["/usr/bin/python3", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:], check=True)"],
         "sandlock from Python": ["/usr/bin/python3", "-c", SANDLOCK],
@@ -139,7 +140,8 @@ def main() -> int:
                     run([*known[name], "/bin/true"])
                     starts[name].append((time.perf_counter() - began) * 1e3)
                     if turn % 6 == 0:
-                        opens[name].append([float(one) for one in run([*known[name], "/usr/bin/python3", "loop.py"]).split()])
+                        tries = [run([*where, *known[name], "/usr/bin/python3", "loop.py"]).split() for where in ([], ["taskset", "-c", "0"])]
+                        opens[name].append([min(map(float, pair)) for pair in zip(*tries)])
                 loads.append(os.getloadavg()[0])
         columns = {name: [starts[name], *([one[column] for one in opens[name]] for column in (0, 1))] for name in names}
         bare = [statistics.median(one) for one in columns["no sandbox"]]
