@@ -81,12 +81,14 @@ def variants(callgate: str, place: pathlib.Path, options: list[str]) -> dict[str
     for name in ("bin", "lib", "lib64", "sbin"):
         (root / name).symlink_to("usr/" + name)
     (place / "srt.json").write_text(NO_NETWORK)
+    rights = ["--block-net", "--read", "/usr", "--read", "/etc", "--allow", work]
     known = {
         "no sandbox": [],
         "callgate": [callgate, "run", "-q", "--"],
         "bubblewrap": ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", work, work, "--unshare-all", "--die-with-parent", "--"],
         "landrun": ["landrun", "--best-effort", "--rox", "/", "--rwx", work, "--"],
-        "nono": ["nono", "run", "--silent", "--no-audit", "--block-net", "--read", "/", "--allow", work, "--"],
+        "nono run": ["nono", "run", "--silent", "--no-audit", *rights, "--"],
+        "nono wrap": ["nono", "wrap", "--silent", *rights, "--"],
         "firejail": ["firejail", "--quiet", "--noprofile", "--net=none", "--read-only=/", f"--read-write={work}", "--"],
         "podman": ["podman", "--runtime", shutil.which("runc") or "runc", "--cgroup-manager", "cgroupfs", "run", "--rm", "--pids-limit=-1", *options, "--rootfs", str(root)],
         "gVisor": ["runsc", "--network=none", "--ignore-cgroups", "do"],
