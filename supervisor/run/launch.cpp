@@ -242,11 +242,18 @@ agent::Event Launched::next_event() const {
 }
 
 /// As with a command that stops (EventLoop). It may have been continued before we read that it had stopped.
+/// Whoever continues only one of both continues the other: the guardian does it for us.
 void Launched::stop_with_agent(pid_t stopped) const {
+    using Kind = agent::Order::Kind;
     const auto process = read_process(stopped);
     if (!process || process->state != 'T') return;
+    const auto order = [this](Kind kind, int value = 0) {
+        write_word(guardian.orders.get(), agent::Order{kind, value});
+    };
+    order(Kind::stopping);
     ::kill(::getpid(), SIGSTOP);
-    write_word(guardian.orders.get(), agent::Order{agent::Order::Kind::signal, SIGCONT});
+    order(Kind::resumed);
+    order(Kind::signal, SIGCONT);
 }
 
 agent::Event Launched::expect(agent::Event::Kind kind) const {

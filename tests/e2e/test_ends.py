@@ -196,6 +196,32 @@ def test_many_runs_at_once_do_not_meet(box):
     assert not any(Path(one).exists() for one in places)
 
 
+def test_a_run_that_stopped_with_its_agent_goes_on_with_it(box):
+    """Somebody stops the process that becomes the command, before it has, and continues that process alone."""
+    line = [str(box.callgate), "run", "-R", str(box.rules_file(harness.rule_set())), "--", "/bin/sh", "-c", "exit 7"]
+
+    def stopped_at_start() -> tuple[subprocess.Popen, int] | None:
+        run = box.start(line, stdin=subprocess.DEVNULL)
+        tree = harness.until(lambda: harness.descendants(run.pid)[1:] or run.poll() is not None, "an agent")
+        for pid in [run.pid, *(tree if isinstance(tree, list) else [])]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        with contextlib.suppress(OSError):
+            if isinstance(tree, list) and harness.state(tree[0]) == "T" and os.readlink(f"/proc/{tree[0]}/exe") == os.readlink(f"/proc/{run.pid}/exe"):
+                return run, tree[0]
+        for pid in [*harness.descendants(run.pid), run.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        assert run.wait(harness.DEADLINE) == 7
+        return None
+
+    run, agent = harness.until(stopped_at_start, "a run is stopped as it starts")
+    os.kill(run.pid, signal.SIGCONT)
+    harness.until(lambda: harness.state(run.pid) == "T", "the run stops with its agent")
+    os.kill(agent, signal.SIGCONT)
+    assert run.wait(harness.DEADLINE) == 7
+
+
 def test_a_run_that_hangs_at_any_moment_of_its_start_holds_up_no_other(box):
     """Runs share directories for logs, sockets and private files, and no lock. While one is stopped anywhere, the next
     begins, ends and is listed. The stopped one then goes on."""
