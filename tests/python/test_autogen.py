@@ -28,7 +28,7 @@ from callgate import CallgateError
 from callgate.autogen import CallgateCommandLineCodeExecutor as Executor
 from examples import run_examples
 from hostile import Hostile
-from questions import HINT, Questions, Seen, alive, sleeper, until
+from questions import HINT, Questions, Seen, alive, sleeper, until, with_time
 from scripted import Script
 
 
@@ -74,7 +74,8 @@ def test_a_wrong_path_says_that_there_is_none(workdir):
 
 
 def test_timeout_and_cancelling(workdir):
-    result = execute(Executor(work_dir=workdir, timeout=1), ("python", "import time; print('so far', flush=True); time.sleep(60)"))
+    late = ("python", "import time; print('so far', flush=True); time.sleep(60)")
+    result = with_time(lambda seconds: execute(Executor(work_dir=workdir, timeout=int(seconds)), late), lambda told: "so far" in told.output, 1)
     assert result.exit_code == 124 and result.output.endswith("\nTimeout") and "so far" in result.output and result.code_file
     word = sleeper()
 

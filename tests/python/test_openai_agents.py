@@ -22,7 +22,7 @@ from examples import run_examples
 from hostile import Hostile
 from openai.types.responses import ResponseFunctionShellToolCall, ResponseOutputMessage, ResponseOutputText
 from openai.types.responses.response_function_shell_tool_call import Action
-from questions import HINT, Questions, Seen, alive, sleeper, until
+from questions import HINT, Questions, Seen, alive, sleeper, until, with_time
 from scripted import Script
 
 set_tracing_disabled(True)
@@ -79,7 +79,8 @@ class TestQuestionsOfTheSandboxClient(Questions):
 def test_commands_run_in_turn_and_a_timeout_ends_the_turn():
     output = asyncio.run(CallgateShellExecutor()(request("exit 3", "echo b"))).output
     assert [(one.exit_code, one.stdout, one.command) for one in output] == [(3, "", "exit 3"), (0, "b\n", "echo b")]
-    output = asyncio.run(CallgateShellExecutor()(request("echo a; sleep 99", "echo b", timeout=0.5))).output
+    output = with_time(lambda seconds: asyncio.run(CallgateShellExecutor()(request("echo a; sleep 99", "echo b", timeout=seconds))).output,
+                       lambda told: told[0].stdout)
     assert [(one.status, one.stdout) for one in output] == [("timeout", "a\n")]
 
 
