@@ -15,6 +15,7 @@
 #include "base/process/processes.hpp"
 #include "base/process/signal_descriptor.hpp"
 #include "base/test_switch.hpp"
+#include "supervisor/run/launch.hpp"
 
 namespace callgate {
 
@@ -348,17 +349,12 @@ void EventLoop::on_terminate(int signal) {
     });
 }
 
-/// The tree is then ours: its orphans go to the next subreaper, which is this process.
 void EventLoop::on_guardian_gone() {
     settled_ = true;
     outcome_.outcome = Outcome::cancelled;
     outcome_.exit_status = 125;
     outcome_.error = "the guardian process was killed; everything that it guarded was ended";
-    do {
-        end_descendants(::getpid());
-        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-        }
-    } while (!descendants(::getpid()).empty());
+    Launched::end_orphans();
     finish();
 }
 

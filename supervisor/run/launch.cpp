@@ -69,11 +69,13 @@ const char* step_name(agent::ConfineStep step) {
     return "confine itself";
 }
 
+/// A write below PIPE_BUF is whole or fails. False if the reader is gone; then its events end.
 template <typename Word>
-void write_word(int fd, const Word& word) {
-    // A write below PIPE_BUF is whole or fails. If the reader is gone, its events end.
-    while (::write(fd, &word, sizeof word) < 0 && errno == EINTR) {
+bool write_word(int fd, const Word& word) {
+    ssize_t written = -1;
+    while ((written = ::write(fd, &word, sizeof word)) < 0 && errno == EINTR) {
     }
+    return written == sizeof word;
 }
 
 }  // namespace
@@ -248,9 +250,9 @@ void Launched::stop_with_agent(pid_t stopped) const {
     const auto process = read_process(stopped);
     if (!process || process->state != 'T') return;
     const auto order = [this](Kind kind, int value = 0) {
-        write_word(guardian.orders.get(), agent::Order{kind, value});
+        return write_word(guardian.orders.get(), agent::Order{kind, value});
     };
-    order(Kind::stopping);
+    if (!order(Kind::stopping)) return;
     ::kill(::getpid(), SIGSTOP);
     order(Kind::resumed);
     order(Kind::signal, SIGCONT);
@@ -298,7 +300,16 @@ bool Launched::reap() {
     // EventLoop has reaped a killed guardian already; its directory still exists.
     const bool done = reaped == guardian.pid && status == 0;
     guardian.pid = -1;
+    if (!done) end_orphans();
     return done;
+}
+
+void Launched::end_orphans() {
+    do {
+        end_descendants(::getpid());
+        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+        }
+    } while (!descendants(::getpid()).empty());
 }
 
 }  // namespace callgate

@@ -51,6 +51,9 @@ public:
     bool dismiss_and_reap();
     /// Reaps a guardian that was dismissed already; the same result.
     bool reap();
+    /// Ends the tree of a killed guardian, and reaps it: its orphans went to the next subreaper, which is
+    /// this process. A control group can be removed only then.
+    static void end_orphans();
 
     agent::Guardian guardian;     // pid -1: not forked, or reaped
     pid_t agent = -1;             // valid once the listener was taken

@@ -196,30 +196,61 @@ def test_many_runs_at_once_do_not_meet(box):
     assert not any(Path(one).exists() for one in places)
 
 
-def test_a_run_that_stopped_with_its_agent_goes_on_with_it(box):
-    """Somebody stops the process that becomes the command, before it has, and continues that process alone."""
-    line = [str(box.callgate), "run", "-R", str(box.rules_file(harness.rule_set())), "--", "/bin/sh", "-c", "exit 7"]
+def stopped_at_start(box: harness.Box) -> tuple[subprocess.Popen, int, int]:
+    """A run, its guardian, and the process that becomes the command and has not yet. First and last are stopped."""
+    line = [str(box.callgate), "run", "-R", str(box.rules_file(harness.rule_set())), "--processes", "16", "--", "/bin/sh", "-c", "exit 7"]
 
-    def stopped_at_start() -> tuple[subprocess.Popen, int] | None:
-        run = box.start(line, stdin=subprocess.DEVNULL)
-        tree = harness.until(lambda: harness.descendants(run.pid)[1:] or run.poll() is not None, "an agent")
-        for pid in [run.pid, *(tree if isinstance(tree, list) else [])]:
+    def guarded(run: subprocess.Popen) -> tuple[int, int] | None:
+        return next(((one, agent) for one in harness.children(run.pid) if harness.name_of(one) == "callgate-guard" for agent in harness.children(one)), None)
+
+    def once() -> tuple[subprocess.Popen, int, int] | None:
+        run = box.start(line, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        harness.until(lambda: guarded(run) or run.poll() is not None, "a guardian and an agent")
+        tree = guarded(run)
+        for pid in [run.pid, *(tree or ())[1:]]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
         with contextlib.suppress(OSError):
-            if isinstance(tree, list) and harness.state(tree[0]) == "T" and os.readlink(f"/proc/{tree[0]}/exe") == os.readlink(f"/proc/{run.pid}/exe"):
-                return run, tree[0]
+            if tree and harness.state(tree[1]) == "T" and os.readlink(f"/proc/{tree[1]}/exe") == os.readlink(f"/proc/{run.pid}/exe"):
+                return run, *tree
         for pid in [*harness.descendants(run.pid), run.pid]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         assert run.wait(harness.DEADLINE) == 7
         return None
 
-    run, agent = harness.until(stopped_at_start, "a run is stopped as it starts")
+    return harness.until(once, "a run is stopped as it starts")
+
+
+def waits_for_events(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/syscall").read_text().split()[0] in ("232", "22")  # epoll_wait(2) of x86, epoll_pwait(2) of arm64
+    return False
+
+
+def test_a_run_that_stopped_with_its_agent_goes_on_with_it(box):
+    """Somebody stops the process that becomes the command, before it has, and continues that process alone."""
+    def once() -> bool:
+        run, _, agent = stopped_at_start(box)
+        os.kill(run.pid, signal.SIGCONT)
+        harness.until(lambda: harness.state(run.pid) == "T" or waits_for_events(run.pid), "the run stops with its agent")
+        stopped = harness.state(run.pid) == "T"  # else the command was about to begin, which the run does not follow
+        os.kill(agent, signal.SIGCONT)
+        assert run.wait(harness.DEADLINE) == 7
+        return stopped
+
+    harness.until(once, "a run stops with its agent")
+
+
+def test_a_guardian_killed_as_the_run_starts_leaves_nothing(box):
+    """The process that becomes the command hangs, and so holds its control group."""
+    before = shared_objects()
+    run, guardian, agent = stopped_at_start(box)
+    os.kill(guardian, signal.SIGKILL)
+    harness.until(lambda: not harness.alive(guardian), "the guardian's end")
     os.kill(run.pid, signal.SIGCONT)
-    harness.until(lambda: harness.state(run.pid) == "T", "the run stops with its agent")
-    os.kill(agent, signal.SIGCONT)
-    assert run.wait(harness.DEADLINE) == 7
+    assert run.wait(harness.DEADLINE) == 125 and not harness.alive(agent)
+    harness.until(lambda: shared_objects() <= before, "nothing is left")
 
 
 def test_a_run_that_hangs_at_any_moment_of_its_start_holds_up_no_other(box):
