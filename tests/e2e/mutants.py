@@ -209,6 +209,7 @@ CHECKS = (
     Mutant("container-links", (), user="root", test="test_agent_oci.py::test_a_rule_that_leads_through_a_link_is_refused"),
     Mutant("container-held", (), user="root", test="test_agent_oci.py::test_rules_that_cannot_be_held_have_no_profile[they ask]"),
     Mutant("container-rules-owner", (), user="root", test="test_agent_oci.py::test_rules_that_others_may_write_are_refused"),
+    Mutant("written-depth", (), test="test_exec_http.py::test_swe_rex"),
     Mutant("container-profile", (), user="root", test="test_agent_oci.py::test_another_profile_is_refused"),
     Mutant("protected-files", ("native.protected_file",)),
     Mutant("protected-links", ("native.protected_link",)),

@@ -499,6 +499,9 @@ def test_swe_rex(box):
             harness.as_user(box.user, lambda: (box.tree / "fifo").write_text("on\n"))
             assert {(one.result()[0], one.result()[1].get("stdout")) for one in again} == {(200, "1\n")}
         assert ask("/execute", once, "one")[1]["report"]["outcome"] == "exited" and (box.tree / "count").read_text() == "\n"
+        # A job that writes a deeply nested value in place of its answer ends no service.
+        deep = r"""python3 -c 'print("{\"a\":" + "[" * 300000 + "]" * 300000 + "}")' > /proc/$PPID/fd/1; kill -9 $PPID"""
+        assert exception(ask("/execute", {"command": deep, "shell": True})) == "SwerexException"
         assert ask("/create_session", {"session": "a"})[0] == 200
         assert exception(ask("/create_session", {"session": "a"})) == "SessionExistsError"
         assert ask("/create_session", {"session": "b"})[0] == 200 and ask("/create_session", {"session": "c"})[0] == 503

@@ -142,10 +142,10 @@ void Front::take_session_output(const std::string& name, std::string_view text) 
     const auto found = sessions_.find(name);
     if (found == sessions_.end()) return;
     RexSession& session = found->second;
+    std::size_t begin = 0, from = session.output.size();  // before which no line ends
     session.output += text;
-    std::size_t begin = 0;
-    for (std::size_t end = 0; (end = session.output.find('\n', begin)) != std::string::npos;
-         begin = end + 1) {
+    for (std::size_t end = 0; (end = session.output.find('\n', from)) != std::string::npos;
+         begin = from = end + 1) {
         if (session.calls.empty()) continue;
         const std::shared_ptr<RexCall> call = session.calls.front();
         session.calls.pop_front();
