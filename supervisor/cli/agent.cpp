@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -64,8 +65,8 @@ void require_ours(const std::string& path) {
         const bool sticky = at != path && (status.st_mode & S_ISVTX) != 0;
         if ((!owned || (shared && !sticky)) && check_enabled("container-rules-owner"))
             throw Failure(at +
-                          ": others may write there; rules of containers are read where the agent's "
-                          "user alone writes");
+                          ": others may write there; the agent reads rules and listens where its user alone "
+                          "writes");
     }
 }
 
@@ -201,6 +202,8 @@ int agent(const Arguments& arguments) {
         throw Failure("the agent enters containers, which root alone can: start it as root of the host");
     agent.logs = path_of_option(arguments, "logs", find_places().state);
     require_ours(agent.rules);
+    // A stranger who can make a socket of this name is handed containers.
+    require_ours(agent.socket.substr(0, std::max<std::size_t>(agent.socket.rfind('/'), 1)));
     make_state_directory(agent.logs, "; give --logs DIR");
     ::prctl(PR_SET_DUMPABLE, 0);
     ::prctl(PR_SET_NAME, "callgate");

@@ -5,6 +5,11 @@
 // (kernel/acting_identity.hpp). The supervisor is in the container's place, so no act has more than the
 // container has. Reading a caller is the one use of what the supervisor has beyond that.
 //
+// The kernel also asks who acts for its control group and security label, and both are the agent's. So only
+// devices that every container may use are opened. The label stays the agent's (docs/containers.md). A server
+// in the container can get a pidfd of the supervisor, whom it sees as the peer of a connection made on
+// behalf. So no descriptor can be taken by a pidfd there.
+//
 // When this process ends, for whatever reason, its listener closes. The calls that it would have answered
 // then fail with ENOSYS.
 #pragma once

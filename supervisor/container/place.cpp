@@ -34,6 +34,8 @@ constexpr Namespace namespaces[] = {
     {"user", CLONE_NEWUSER, nullptr},
     {"mnt", CLONE_NEWNS, "it has the host's mount namespace"},
     {"net", CLONE_NEWNET, nullptr},
+    // A control file remembers the namespace of who opened it, and with it which limits may be changed.
+    {"cgroup", CLONE_NEWCGROUP, nullptr},
     {"ipc", CLONE_NEWIPC, "it has the host's IPC namespace, whose objects these rules do not hold"},
     {"pid", 0, "it has the host's PID namespace, whose processes these rules do not hold"},
 };

@@ -45,6 +45,8 @@ public:
         for (const Refusal& refusal : refusals())
             if (!nested_ || refusal.when != When::always) refused(refusal);
         if (nested_) return sockets(), std::move(spec_);
+        if (container_ && check_enabled("container-descriptors"))
+            add(call_number("pidfd_getfd"), {}, refuse(EPERM));
         for (const CallEntry& entry : call_table()) {
             const bool by_namespace = container_ && entry.scope != Scope::object;
             if (entry.number != no_number && !by_namespace) mediated(entry);

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import threading
 from pathlib import Path
@@ -312,6 +313,53 @@ def test_what_was_judged_is_what_runs(made):
     assert held["WON"] == 0 and held["TWIN"] > 0, held
 
 
+def a_disk() -> int:
+    """The number of one of this machine's block devices."""
+    major, minor = next(iter(Path("/sys/block").glob("*/dev"))).read_text().split(":")
+    return os.makedev(int(major), int(minor))
+
+
+@EACH
+def test_devices_are_those_of_the_container(made, runtime):
+    """An image can hold any device. Its control group has none of them, and the supervisor is in another one."""
+    agent = made()
+    for name, kind, number in (("disk", stat.S_IFBLK, a_disk()), ("zero", stat.S_IFCHR, os.makedev(1, 5))):
+        os.mknod(agent.top / "rootfs/data" / name, kind | 0o666, number)
+        (agent.top / "rootfs/data" / name).chmod(0o666)
+    script = "busybox head -c 1 /data/zero | busybox wc -c; (: < /data/disk) && echo opened the disk; echo rest"
+    for supervised in (False, True) if runtime == "runc" else (True,):  # crun lists devices only for a bundle that lists some
+        said = agent.run(runtime, script, supervised=supervised)[1].splitlines()
+        assert {"1", "rest"} <= set(said) and "opened the disk" not in said and any("not permitted" in one for one in said), said
+
+
+SOCKETS = {**WEB, "rules": [*WEB["rules"], {"id": "sockets", "allow": ["connect", "bind"], "unix": "/work/**"}]}
+
+
+@pytest.mark.parametrize("name", ["relative", "/work/absolute", "/tmp/none"])
+def test_a_call_after_a_bound_socket_is_read_as_before(made, name):
+    """The supervisor reads callers in a procfs that is its threads' working directory. Binding changes that for a while."""
+    agent = made(web=SOCKETS)
+    shutil.copy(agent.box.program("prog_bound"), agent.top / "rootfs/bin/prog_bound")
+    allowed = not name.startswith("/tmp")
+    script = f"cd /work; prog_bound {name} /data/open; cat /data/open /data/secret"
+    said = agent.run(RUNTIMES[0], script)[1]
+    assert said.count("open to all") == 1 + allowed and "the secret" not in said and (f"bound {name}" in said) == allowed, (said, agent.said)
+
+
+def test_the_supervisor_is_no_peer_whose_descriptors_can_be_taken(made):
+    """A server in the container has a pidfd of whoever connects to it, on behalf of another process too."""
+    agent = made(web=SOCKETS)
+    shutil.copy(agent.box.program("prog_peer"), agent.top / "rootfs/bin/prog_peer")
+    capable = {"capabilities": ("CAP_DAC_OVERRIDE", "CAP_SYS_PTRACE")}
+    said = agent.run(RUNTIMES[0], "prog_peer /work/peer", supervised=False, **capable)[1]
+    if "SO_PEERPIDFD" in said:
+        pytest.skip("this kernel gives no pidfd of a peer")
+    assert "socket:" in said and "taken 0" not in said, said  # the control: a process of its own
+    (agent.top / "rootfs/work/peer").unlink()
+    said = agent.run(RUNTIMES[0], "prog_peer /work/peer", **capable)[1]
+    assert "taken 0" in said, said
+
+
 def test_a_user_namespace_has_no_rules_on_execution(made):
     agent = made(web=RUNS)
     subprocess.run(["chown", "-R", "100000:100000", str(agent.top / "rootfs")], check=True)
@@ -483,5 +531,11 @@ def test_rules_that_others_may_write_are_refused(administrator, users):
         path.chmod(path.stat().st_mode | 0o020)
         assert "others may write there" in ask().stderr
         path.chmod(path.stat().st_mode & ~0o020)
+    shared = box.root / "shared"  # whoever may make names there is handed containers
+    shared.mkdir()
+    shared.chmod(0o1777)
+    started = subprocess.run([*line[:4], "--listen", str(shared / "agent.sock"), "--logs", str(box.root / "logs")], capture_output=True, text=True,
+                             check=False, env=box.environment(), timeout=harness.DEADLINE)
+    assert "others may write there" in started.stderr and not (shared / "agent.sock").exists(), started
     os.chown(rules, users["user"].uid, -1)
     assert "others may write there" in ask().stderr

@@ -13,6 +13,7 @@
 #include <climits>
 
 #include <algorithm>
+#include <array>
 
 #include "base/process/spawn.hpp"
 #include "base/test_switch.hpp"
@@ -35,6 +36,19 @@ int sticky_protection(bool fifo) {
     static const int fifos = read("/proc/sys/fs/protected_fifos");
     static const int regular = read("/proc/sys/fs/protected_regular");
     return fifo ? fifos : regular;
+}
+
+/// Whether a container's list of devices may lack this one. A runtime lets every container use the devices of
+/// the OCI runtime specification ("Default Devices"), and its own terminals.
+bool may_be_unlisted(const struct stat& object) {
+    if (S_ISBLK(object.st_mode)) return true;
+    if (!S_ISCHR(object.st_mode)) return false;
+    constexpr unsigned memory = 1, terminals = 5, first_pts = 136, last_pts = 143;
+    const unsigned kind = major(object.st_rdev), number = minor(object.st_rdev);
+    if (kind >= first_pts && kind <= last_pts) return false;
+    if (kind == terminals) return number != 0 && number != 2;  // tty, ptmx
+    constexpr std::array<unsigned, 5> common{3, 5, 7, 8, 9};   // null, zero, full, random, urandom
+    return kind != memory || std::ranges::find(common, number) == common.end();
 }
 
 }  // namespace
@@ -65,6 +79,13 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
          is_memory_beyond(object.path, context_.thread())) ||
         sticky_refuses(object)) {
         finish_failed(sequence, EACCES);
+        return Next::done;
+    }
+    // The kernel asks the list of who opens. callgate is in another control group, which may use every
+    // device.
+    if (context_.files.other_devices && may_be_unlisted(object.status) &&
+        check_enabled("container-devices")) {
+        finish_failed(sequence, EPERM);
         return Next::done;
     }
     if ((wanted_.truncates() || wanted_.temporary()) && kernel::descriptors_exhausted(context_.thread())) {
@@ -148,7 +169,16 @@ UniqueFd Opening::open_terminal(int flags) {
         return {};
     }
     const std::string path = "/dev/pts/" + std::to_string((major(number) - first_pts) * 256 + minor(number));
-    return UniqueFd(::open(path.c_str(), flags));
+    UniqueFd terminal(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK));
+    // A container's root may hold anything under this name, which was not judged.
+    struct stat found {};
+    if (terminal &&
+        (::fstat(terminal.get(), &found) != 0 || !S_ISCHR(found.st_mode) || found.st_rdev != number)) {
+        errno = ENXIO;
+        return {};
+    }
+    if (terminal && (flags & O_NONBLOCK) == 0) ::fcntl(terminal.get(), F_SETFL, flags & ~O_NONBLOCK);
+    return terminal;
 }
 
 UniqueFd Opening::open_pinned(const Object& object, int flags, bool may_block, bool& overload) {

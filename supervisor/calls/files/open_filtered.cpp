@@ -29,6 +29,7 @@ constexpr std::string_view unknown_format =
 
 /// The whole file, or nothing if it cannot be read or is larger than a settings file.
 std::optional<std::string> content_of(const Object& object) {
+    if (!S_ISREG(object.status.st_mode)) return std::nullopt;
     const kernel::PinPath pin(object.pin.get());
     const UniqueFd file(::open(pin.text, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!file) return std::nullopt;

@@ -125,7 +125,7 @@ int bind_at(NetworkCall& context, const PinnedSocket& socket, const SocketAddres
     const auto caller = kernel::status(context.thread());
     if (!caller) return ESRCH;
     const WithUmask with_umask(context.buffers, caller->umask);
-    const UniqueFd before(::open(context.buffers.shares_umask ? "." : "/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const UniqueFd before(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!before) return errno;
     BoundByName bound = BoundByName::not_bound;
     if (may_bind_by_name(context, socket, *given.text, place) &&

@@ -82,10 +82,20 @@ std::optional<Diagnosis> diagnose(int socket) {
 
 std::uint32_t kernel_device(unsigned major, unsigned minor) { return major << 20U | minor; }
 
+using Lines = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+/// A file of this process in procfs. This thread's working directory is the caller's now, so no relative name
+/// leads there: a container's supervisor has no other (kernel/target.hpp, proc_root).
+Lines own_file(const std::string& name) {
+    UniqueFd file(::openat(kernel::own_descriptors(), ("../" + name).c_str(), O_RDONLY | O_CLOEXEC));
+    Lines lines(file ? ::fdopen(file.get(), "re") : nullptr, &std::fclose);
+    if (lines) static_cast<void>(file.release());
+    return lines;
+}
+
 /// The number that the kernel gives the device of a mount; nothing if it is not found.
 std::optional<std::uint32_t> device_of_mount(int mount) {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> lines(
-        std::fopen((std::string(kernel::proc_root) + "thread-self/mountinfo").c_str(), "re"), &std::fclose);
+    const Lines lines = own_file("mountinfo");
     std::array<char, 8192> line{};
     while (lines && std::fgets(line.data(), line.size(), lines.get()) != nullptr) {
         int number = 0;
@@ -101,9 +111,7 @@ std::optional<KernelInode> socket_at(const Place& place) {
     const UniqueFd pin(::openat(place.parent.get(), place.leaf.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
     if (!pin || ::fstat(pin.get(), &status) != 0 || !S_ISSOCK(status.st_mode)) return std::nullopt;
-    const std::string info =
-        std::string(kernel::proc_root) + "thread-self/fdinfo/" + std::to_string(pin.get());
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> lines(std::fopen(info.c_str(), "re"), &std::fclose);
+    const Lines lines = own_file("fdinfo/" + std::to_string(pin.get()));
     std::array<char, 256> line{};
     unsigned long long inode = 0;
     int mount = -1;
