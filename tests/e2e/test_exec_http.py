@@ -60,7 +60,7 @@ class Service:
         text = answer.read()
         if over is None:
             line.close()
-        return answer.status, json.loads(text) if "json" in answer.headers["Content-Type"] else text.decode()
+        return answer.status, json.loads(text) if answer.headers["Content-Type"] == "application/json" else text.decode()
 
     def raw(self, text: bytes) -> bytes:
         """Everything that is answered to these bytes, until the service closes the connection."""
@@ -467,6 +467,95 @@ def test_input_by_http(box):
         harness.until(lambda: harness.marked(f"CG_MARK={box.root}") == [], "nothing is left")
 
 
+def test_e2b(box):
+    """Its own clients: tests/python/test_e2b.py."""
+    sandbox = {"E2b-Sandbox-Id": "one"}
+    (box.tree / "leads").symlink_to("/etc/shadow")
+
+    def framed(asked: dict[str, Any] | bytes) -> bytes:
+        body = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
+        return b"\0" + len(body).to_bytes(4, "big") + body
+
+    with service(box) as server:
+        def call(name: str, asked: dict[str, Any] | bytes, **more: str) -> tuple[int, Any]:
+            return server.ask(name, asked, {**JSON, **sandbox, **more})
+
+        def start(body: bytes, **more: str) -> Any:
+            """The events of a process, or the error."""
+            line = http.client.HTTPConnection("localhost")
+            line.sock = server.connect()
+            line.request("POST", "/process.Process/Start", body, {"Content-Type": "application/connect+json", **sandbox, **more})
+            answer = line.getresponse()
+            text, events = answer.read(), []
+            line.close()
+            while answer.status == 200 and text:
+                size = int.from_bytes(text[1:5], "big")
+                events.append((text[0], json.loads(text[5:5 + size])))
+                text = text[5 + size:]
+            return events or (answer.status, json.loads(text))
+
+        def process(*command: str, **more: Any) -> bytes:
+            return framed({"process": {"cmd": command[0], "args": command[1:]}, **more})
+
+        ran = start(process("sh", "-c", "cat /etc/shadow; exit 3", stdin=False))
+        assert [one[0] for one in ran if one[0]] == [2] and "start" in ran[0][1]["event"] and ran[-1] == (2, {}) and "error" not in ran[-2][1]["event"]["end"]
+        end = ran[-2][1]["event"]["end"]
+        assert end["exitCode"] == 3 and any("/etc/shadow" in str(one) for one in end["report"]["denials"]), end
+        late = start(process("sleep", "1000", stdin=False), **{"Connect-Timeout-Ms": "1"})
+        assert late[-1][0] == 2 and late[-1][1]["error"]["code"] == "deadline_exceeded" and late[-1][1]["report"]["outcome"] == "timeout"
+        good = process("true")
+        for wrong in (b"", good[:4], good[:-1], good + b"x", b"\1" + good[1:], b"\2" + good[1:], b"\0\xff\xff\xff\xff{}", framed(b"[]"), framed(b"{"),
+                      framed(b'{"process":{"cmd":"true"},"process":{}}'), framed({"process": {"cmd": 7}}), framed({"process": {"cmd": "a\0b"}}),
+                      framed({"process": {"cmd": "true", "args": "x"}}), framed({"process": {"cmd": "true", "setuid": 0}}), framed({})):
+            told = start(wrong)
+            assert told[0] == 400 and told[1]["code"] == "invalid_argument" and told[1]["message"], (wrong, told)
+        for told in (start(process("true", pty={})), start(good, Authorization="Basic cm9vdDo="), call("/process.Process/Start", {}),
+                     call("/process.Process/Connect", {}), call("/filesystem.Filesystem/CreateWatcher", {}), call("/contexts/a/restart", {}),
+                     call("/execute", {"code": "1", "language": "r"}), call("/sandboxes", {"templateID": "base", "envVars": {"A": "b"}})):
+            assert told[0] == 501 and told[1]["code"] == "unimplemented" and told[1]["message"], told
+        # Only what E2B's clients started is named by its pid, and only to its own sandbox.
+        with server.connect() as line:
+            body = process("sh", "-c", "echo begun; cat")
+            line.sendall(b"\r\n".join([b"POST /process.Process/Start HTTP/1.1", HOST, b"Content-Type: application/connect+json", b"E2b-Sandbox-Id: one",
+                                       b"Content-Length: %d" % len(body), b"", body]))
+            harness.until(lambda: b"YmVndW4K" in line.recv(65536), "the process has begun")
+            [known] = call("/process.Process/List", {})[1]["processes"]
+            assert known["config"]["cmd"] == "sh" and call("/process.Process/List", {}, **{"E2b-Sandbox-Id": "two"})[1] == {"processes": []}
+            its = {"process": {"pid": known["pid"]}}
+            for wrong, code in (({**its, "input": {"stdin": "%"}}, 400), ({**its, "input": {}}, 400), ({"process": {"pid": -1}}, 400), ({"process": {"pid": 1 << 40}, "input": {"stdin": ""}}, 404)):
+                assert call("/process.Process/SendInput", wrong)[0] == code, wrong
+            assert call("/process.Process/SendSignal", {**its, "signal": "SIGNAL_SIGKILL"}, **{"E2b-Sandbox-Id": "two"})[0] == 404
+            assert call("/process.Process/SendInput", {**its, "input": {"stdin": "Z28K"}})[0] == 200
+            harness.until(lambda: b"Z28K" in line.recv(65536), "it has the input")
+            assert call("/process.Process/SendSignal", {**its, "signal": "SIGNAL_SIGKILL"}) == (200, {})
+            assert b'"outcome":"cancelled"' in b"".join(iter(lambda: line.recv(65536), b""))
+        # Each of these is one job, which the rules hold.
+        octets = {"Content-Type": "application/octet-stream", **sandbox}
+        for path, body, status in (("/files?path=leads", None, 403), ("/files?path=%2Fetc%2Fshadow", None, 403), ("/files?path=../../../../../../etc/planted", b"", 403),
+                                   ("/files?path=a%00b", None, 400), ("/files?path=a&path=b", None, 400), ("/files?path=%ff", None, 400), ("/files", b"x", 400),
+                                   ("/files?path=a&username=root", None, 501)):
+            told = server.ask(path, body, octets)
+            assert told[0] == status and told[1]["code"] == status and told[1]["message"], (path, told)
+        for body in (b"", b"--a--", b"--a\r\n\r\n\r\n--a--\r\n", b'--a\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\nx\r\n'):
+            assert server.ask("/files?path=x", body, {"Content-Type": "multipart/form-data; boundary=a", **sandbox})[0] == 400, body
+        assert server.ask("/files?path=x", b"--a\r\n", {"Content-Type": "multipart/form-data; boundary=a"})[0] == 415, "a page could send it"
+        told = call("/filesystem.Filesystem/Move", {"source": "leads", "destination": "/etc/planted"})
+        assert told[0] == 403 and told[1]["code"] == "permission_denied" and told[1]["report"]["denials"], told
+        assert sorted(one.name for one in box.tree.iterdir()) == ["leads"] and not os.path.lexists("/etc/planted")
+        status, told = call("/execute", {"code": "import subprocess; print(6 * 7); subprocess.run(['cat', '/etc/shadow']).returncode"})
+        lines = [json.loads(one) for one in told.splitlines()] if isinstance(told, str) else told
+        assert status == 200 and {(one["type"], one.get("text")) for one in lines} >= {("stdout", "42\n"), ("result", "1"), ("end_of_execution", None)}, lines
+        assert any("denied" in one.get("text", "") for one in lines if one["type"] == "stderr"), lines
+        for wrong in ({"code": 1}, {"code": "1", "env_vars": []}, {"code": "1", "context_id": 7}, {"code": "1", "more": 1}):
+            assert call("/execute", wrong)[0] == 400, wrong
+        assert call("/execute", {"code": "1", "context_id": "x\ny"})[0] == 404
+        line = http.client.HTTPConnection("localhost")
+        line.sock = server.connect()
+        line.request("DELETE", "/contexts/default", headers=sandbox)
+        assert any("/etc/shadow" in str(one) for one in json.loads(line.getresponse().read())["report"]["denials"])
+        line.close()
+
+
 def test_swe_rex(box):
     """Its own client: tests/python/test_swe_rex.py."""
     os.mkfifo(box.tree / "fifo")
@@ -485,9 +574,6 @@ def test_swe_rex(box):
             assert ask("/create_session", wrong)[0] == 400, wrong
         assert server.ask("/upload", b"--a\r\n", {"Content-Type": "multipart/form-data; boundary=a"})[0] == 415, "a page could send it"
         assert exception(ask("/run_in_session", {"command": "true", "session": "none"})) == "SessionDoesNotExistError"
-        for path, asked in (("/execute", {"code": "1"}), ("/contexts", {}), ("/process.Process/Start", {}), ("/sandboxes", {})):
-            told = ask(path, asked)
-            assert told[0] == 501 and "E2B" in told[1]["error"], told
         # Twice the same request, whose first client goes before the answer: one run, one answer.
         once = json.dumps({"command": "echo >> count; : > begun; read -r x < fifo; wc -l < count", "shell": True, "timeout": 20}).encode()
         with server.connect() as gone:

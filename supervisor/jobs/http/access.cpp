@@ -26,8 +26,8 @@ bool Access::bears_token(const Head& head, std::string_view& path) const {
         return sodium_memcmp(other.data(), token_.data(), token_.size()) == 0;
     };
     constexpr std::string_view scheme = "Bearer ";
-    if (const auto field = head.field("authorization"))
-        return field->starts_with(scheme) && right(field->substr(scheme.size()));
+    if (const auto field = head.field("authorization"); field && field->starts_with(scheme))
+        return right(field->substr(scheme.size()));
     if (const auto key = head.field("x-api-key"); key && right(*key)) return true;
     const std::size_t end = path.find('/', 1);
     if (end == std::string_view::npos || !right(path.substr(1, end - 1))) return false;
@@ -47,9 +47,13 @@ std::optional<Refused> Access::check_host(const Head& head) const {
 std::optional<Refused> Access::check_type(const Head& head) const {
     std::string_view type = head.field("content-type").value_or("");
     type = type.substr(0, type.find_first_of("; \t"));
-    const bool unusual = head.field("x-api-key") || head.field("x-request-id");
-    if (!no_browsers_ || type == "application/json" || unusual) return std::nullopt;
-    return Refused{415, "expected Content-Type: application/json, or a header X-API-Key or X-Request-ID"};
+    const bool unusual =
+        head.field("x-api-key") || head.field("x-request-id") || head.field("e2b-sandbox-id");
+    if (!no_browsers_ || type == "application/json" || type == "application/connect+json" || unusual)
+        return std::nullopt;
+    return Refused{415,
+                   "expected Content-Type: application/json, or a header X-API-Key, X-Request-ID or "
+                   "E2b-Sandbox-Id"};
 }
 
 }  // namespace callgate::jobs::http

@@ -10,16 +10,22 @@ std::string_view reason(int status) {
     switch (status) {
         case 200:
             return "OK";
+        case 201:
+            return "Created";
         case 400:
             return "Bad Request";
         case 401:
             return "Unauthorized";
+        case 403:
+            return "Forbidden";
         case 404:
             return "Not Found";
         case 405:
             return "Method Not Allowed";
         case 408:
             return "Request Timeout";
+        case 409:
+            return "Conflict";
         case 411:
             return "Length Required";
         case 413:
@@ -32,14 +38,20 @@ std::string_view reason(int status) {
             return "Misdirected Request";
         case 422:
             return "Unprocessable Content";
+        case 429:
+            return "Too Many Requests";
         case 431:
             return "Request Header Fields Too Large";
+        case 500:
+            return "Internal Server Error";
         case 501:
             return "Not Implemented";
         case 502:
             return "Bad Gateway";
         case 503:
             return "Service Unavailable";
+        case 504:
+            return "Gateway Timeout";
         case 505:
             return "HTTP Version Not Supported";
         default:
@@ -64,8 +76,9 @@ std::string error_response(int status, std::string_view why, bool closes) {
     return response(status, "{\"error\":" + json_string(why) + "}\n", closes);
 }
 
-std::string stream_head() {
-    return "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+std::string stream_head(std::string_view type) {
+    return "HTTP/1.1 200 OK\r\nContent-Type: " + std::string(type) +
+           "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
            "X-Accel-Buffering: no\r\nConnection: close\r\n\r\n";
 }
 

@@ -13,8 +13,8 @@ namespace callgate::jobs::http {
                                    std::string_view type = "application/json");
 /// The same for `{"error":WHY}`.
 [[nodiscard]] std::string error_response(int status, std::string_view why, bool closes);
-/// The head of a stream of events, which ends with its connection.
-[[nodiscard]] std::string stream_head();
+/// The head of a stream, which ends with its connection.
+[[nodiscard]] std::string stream_head(std::string_view type);
 /// `data` holds no line break.
 [[nodiscard]] std::string stream_event(std::string_view event, std::string_view data);
 

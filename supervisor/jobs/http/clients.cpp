@@ -41,6 +41,8 @@ void Front::drop(Connection& one) {
         job->second.connection = 0;
         ++counts_.cancelled;
         to_server_.add("{\"cancel\":" + std::to_string(one.job) + "}\n");
+    } else if (one.phase == Phase::busy) {
+        interrupt_cells(one.number);
     }
     release_body(one);
     answers_ -= one.out.size();

@@ -41,6 +41,7 @@ struct Connection {
     std::uint64_t job = 0;                   // that it waits for
     decltype(&fusion_job) fusion = nullptr;  // makes the job of the body, where that is none
     std::string rex;                         // the path, where it is one of SWE-ReX's
+    std::string e2b;                         // the path, where it is one of E2B's
     std::uint64_t input_job = 0;             // the body is input for this job
     bool closes = false;                     // after the next answer
     bool done = false;                       // its last answer is there

@@ -30,6 +30,8 @@ namespace callgate::jobs::http {
 /// At most so many bytes are read at once.
 inline constexpr std::size_t max_piece = 65536;
 inline constexpr std::size_t max_bodies = std::size_t{256} << 20U;  // of all connections
+/// Jobs that may wait in the server beyond those that run.
+inline constexpr std::size_t max_waiting_jobs = 900;
 inline constexpr std::uint64_t jobs_event = 0, listener_event = 1, first_connection = 2;
 
 /// A job that the server has.
@@ -40,7 +42,8 @@ struct InFlight {
     std::optional<FusionJob> fusion;
     std::string input_path;         // of a stream whose stdin is open
     std::shared_ptr<RexCall> call;  // of SWE-ReX: answered by it, or the first of its session
-    std::string session;            // of SWE-ReX: the job is this session
+    std::string session;            // of SWE-ReX or E2B: the job is this session or context
+    std::string process, sandbox;   // of E2B: what its List tells, and the sandbox's id
     Clock::time_point began = Clock::now();
 };
 
@@ -117,8 +120,27 @@ private:
     void end_session(const RexSession& session);
     /// Ends all sessions. `call` is answered when they have ended; null: nobody asked for it.
     void close_sessions(const std::shared_ptr<RexCall>& call);
+    [[nodiscard]] bool has_rex_sessions() const;
     void start_input(Connection& one, std::string_view body);
     void take_input_answer(std::string_view line);
+
+    // e2b_calls.cpp
+    std::optional<Refused> route_e2b(Connection& one, std::string_view path);
+    void carry_out_e2b(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body);
+    void start_process(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body);
+    void ask_process(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body);
+    [[nodiscard]] RexAnswer list_processes(const std::string& sandbox) const;
+    void serve_contexts(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body);
+    /// False where there is no place for it, and then `call` is answered.
+    bool start_context(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& id,
+                       const std::string& directory);
+    void start_cell(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body);
+    /// Passes on a line of a cell. Returns whether it was the last one.
+    bool give_line(RexCall& call, std::string_view line);
+    void interrupt_cells(std::uint64_t connection);
+    void remove_sandbox(const std::string& sandbox);
+    void send_piece(Connection& one, std::string_view type, std::string_view piece);
+    void end_stream(Connection& one);
 
     // job_server.cpp
     void advance_server(std::uint32_t kinds);

@@ -8,6 +8,7 @@
 #include "base/json_read.hpp"
 #include "base/number.hpp"
 #include "base/sha256.hpp"
+#include "supervisor/jobs/http/e2b.hpp"
 #include "supervisor/jobs/http/programs.hpp"
 #include "supervisor/jobs/job.hpp"
 #include "supervisor/jobs/server.hpp"
@@ -20,7 +21,7 @@ void Front::start_job(Connection& one) {
     std::string text = std::move(one.body->bytes());
     release_body(one);
     if (one.input_job != 0) return start_input(one, text);
-    if (!one.rex.empty()) return start_call(one, text);
+    if (!one.rex.empty() || !one.e2b.empty()) return start_call(one, text);
     if (one.fusion != nullptr) {
         auto made = one.fusion(text, mark_ + std::to_string(number), has_program);
         if (const auto* const refused = std::get_if<Refused>(&made)) return refuse_job(one, *refused);
@@ -83,7 +84,12 @@ void Front::take_line(std::string_view line) {
                 take_session_output(session, json_read::text(json_read::member(piece, "text")));
             return;
         }
-        if (client) send_event(*client, output, '{' + std::string(line));
+        if (client && !found->second.process.empty()) {
+            send_piece(*client, "", output_event(output, '{' + std::string(line)));
+            advance(*client);
+        } else if (client) {
+            send_event(*client, output, '{' + std::string(line));
+        }
         return;
     }
     InFlight job = std::move(found->second);
@@ -91,6 +97,10 @@ void Front::take_line(std::string_view line) {
     input_paths_.erase(job.input_path);
     counts_.job_seconds += std::chrono::duration<double>(now_ - job.began).count();
     if (job.call) return call_ended(job, '{' + std::string(line));
+    if (client && !job.process.empty()) {
+        send_piece(*client, "", end_events('{' + std::string(line)));
+        return end_stream(*client);
+    }
     if (client) answer_job(*client, job, line, line.starts_with(fails) ? 422 : 200);
 }
 
@@ -121,7 +131,7 @@ void Front::answer_job(Connection& one, const InFlight& job, std::string_view re
 void Front::send_event(Connection& one, std::string_view event, std::string_view data) {
     if (!std::exchange(one.streams, true)) {
         ++counts_.responses[200];
-        put(one, stream_head());
+        put(one, stream_head("text/event-stream"));
     }
     put(one, stream_event(event, data));
     if (event == "output" || event == "error") advance(one);

@@ -126,7 +126,8 @@ private:
         if (count("host") > 1 || (version_1_1_ && count("host") != 1))
             return refuse("there must be one Host header");
         for (const std::string_view name :
-             {"authorization", "content-type", "expect", "connection", "x-api-key", "x-request-id"})
+             {"authorization", "content-type", "expect", "connection", "x-api-key", "x-request-id",
+              "e2b-sandbox-id", "connect-timeout-ms"})
             if (count(name) > 1) return refuse("the header " + std::string(name) + " is there twice");
         for (const auto& [name, value] : head_.fields) {
             if (name.find("method-override") != std::string::npos || name == "x-http-method")

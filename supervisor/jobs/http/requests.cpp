@@ -1,23 +1,9 @@
+#include "supervisor/jobs/http/e2b.hpp"
 #include "supervisor/jobs/http/front_process.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace callgate::jobs::http {
-
-namespace {
-/// Paths of E2B's control plane, code interpreter and daemon. Its `/execute` is told apart by its body.
-bool is_e2b_path(std::string_view path) {
-    constexpr std::string_view all[] = {"/contexts", "/sandboxes",       "/v2/sandboxes",
-                                        "/files",    "/process.Process", "/filesystem.Filesystem"};
-    return std::ranges::any_of(all, [path](std::string_view one) {
-        return path.starts_with(one) && (path.size() == one.size() || path[one.size()] == '/');
-    });
-}
-
-/// Jobs that may wait in the server beyond those that run.
-constexpr std::size_t max_waiting_jobs = 900;
-}  // namespace
 
 std::optional<Refused> Front::route(Connection& one) {
     std::string_view path = std::string_view(one.head.target).substr(0, one.head.target.find('?'));
@@ -35,19 +21,18 @@ std::optional<Refused> Front::route(Connection& one) {
         return answer(one, 200, metrics(counts_), "text/plain; version=0.0.4");
     }
     one.fusion = path == "/run_code" ? fusion_job : path == "/run_jupyter" ? notebook_job : nullptr;
-    if (is_e2b_path(path))
-        return Refused{
-            501, "E2B's interface is not offered here; send jobs to /v1/jobs, or commands as SWE-ReX does"};
+    one.e2b.clear();
     one.rex = is_rex_path(path) ? path : "";
     const auto input = input_paths_.find(std::string(path));
     one.input_job = input == input_paths_.end() ? 0 : input->second;
+    if (is_e2b_path(path)) return route_e2b(one, path);
     if (path == "/is_alive" && reads) return answer(one, 200, "{\"is_alive\":true,\"message\":\"\"}\n");
     if (path.starts_with("/v1/jobs/") && one.input_job == 0)
         return Refused{404, "no job that runs has this path for input"};
     if (path != "/v1/jobs" && one.fusion == nullptr && one.rex.empty() && one.input_job == 0)
         return Refused{404,
                        "known: POST /v1/jobs, /run_code and /run_jupyter, GET /healthz and /metrics, and "
-                       "SWE-ReX's requests"};
+                       "SWE-ReX's and E2B's requests"};
     if (one.head.method != "POST") return Refused{405, "a job is sent by POST"};
     return begin_body(one);
 }
@@ -66,7 +51,7 @@ std::optional<Refused> Front::begin_body(Connection& one) {
     one.phase = Phase::body;
     one.deadline = now_ + body_time;
     if (one.head.expects_continue) put(one, "HTTP/1.1 100 Continue\r\n\r\n");
-    if (one.body->whole() && one.rex == "/close")
+    if (one.body->whole() && (one.rex == "/close" || !one.e2b.empty()))
         start_job(one);
     else if (one.body->whole())
         return Refused{400, "the job is empty"};

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <utility>
 
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
+#include "supervisor/jobs/http/e2b.hpp"
 #include "supervisor/jobs/http/front_process.hpp"
 #include "supervisor/jobs/http/programs.hpp"
 #include "supervisor/jobs/job.hpp"
@@ -25,7 +27,8 @@ RexAnswer refusal(int status, std::string_view why) {
 
 void Front::start_call(Connection& one, const std::string& body) {
     std::string key;
-    if (const auto id = one.head.field("x-request-id")) key = one.rex + ' ' + std::string(*id);
+    if (const auto id = one.head.field("x-request-id"); id && one.e2b.empty())
+        key = one.rex + ' ' + std::string(*id);
     one.phase = Phase::busy;
     one.deadline = Clock::time_point::max();
     const std::uint64_t before = std::exchange(taking_, one.number);
@@ -36,11 +39,14 @@ void Front::start_call(Connection& one, const std::string& body) {
         const auto call = std::make_shared<RexCall>();
         call->clients.push_back(one.number);
         call->key = key;
+        call->e2b = !one.e2b.empty();
         if (!key.empty()) calls_.emplace(key, call);
         try {
-            carry_out(one, call, body);
+            call->e2b ? carry_out_e2b(one, call, body) : carry_out(one, call, body);
+        } catch (const Unoffered& wrong) {
+            complete(call, e2b_error("unimplemented", wrong.why));
         } catch (const InvalidRequest& wrong) {
-            complete(call, refusal(400, wrong.why));
+            complete(call, call->e2b ? e2b_error("invalid_argument", wrong.why) : refusal(400, wrong.why));
         }
     }
     taking_ = before;
@@ -49,15 +55,17 @@ void Front::start_call(Connection& one, const std::string& body) {
 void Front::carry_out(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body) {
     if (!has_program("python3"))
         return complete(call, refusal(501,
-                                      "SWE-ReX's requests need the program python3, which this machine "
+                                      "these requests need the program python3, which this machine "
                                       "does not have"));
     if (one.rex == "/close") return close_sessions(call);
     if (one.rex == "/upload")
         return start_rex_job(one, call, rex_job(one.rex, body, one.head.field("content-type").value_or("")),
                              "");
     const RexRequest request = read_rex(body);
-    if (one.rex == "/execute" && request.of_e2b)
-        return complete(call, refusal(501, "E2B's interface is not offered here; send code to /v1/jobs"));
+    if (one.rex == "/execute" && request.of_e2b) {
+        call->e2b = true;
+        return start_cell(one, call, body);
+    }
     const auto session = sessions_.find(request.session);
     if (one.rex == "/create_session") {
         if (session != sessions_.end())
@@ -94,13 +102,14 @@ void Front::start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call,
     const std::uint64_t number = next_job_++;
     auto passed = pass_on(text, number);
     if (const auto* const fault = std::get_if<Fault>(&passed))
-        return complete(call, refusal(400, fault->why));
+        return complete(call,
+                        call->e2b ? e2b_error("invalid_argument", fault->why) : refusal(400, fault->why));
     InFlight job;
     job.call = call;
     job.began = now_;
     if (!session.empty()) {
         job.session = session;
-        sessions_.emplace(session, RexSession{number, {call}, {}, {}});
+        sessions_.emplace(session, RexSession{number, {call}, {}, {}, {}, {}});
     } else if (call->key.empty()) {  // nobody can ask again, so the job ends with its client
         job.connection = one.number;
         one.job = number;
@@ -131,7 +140,14 @@ void Front::give_answer(RexCall& call) {
     for (const std::uint64_t number : std::exchange(call.clients, {})) {
         const std::shared_ptr<Connection> client = connection(number);
         if (!client) continue;
-        static_cast<void>(answer(*client, call.answer.status, call.answer.body + '\n'));
+        if (client->streams) {  // a cell that has begun
+            send_piece(*client, "", cell_over(call.answer.body));
+            end_stream(*client);
+            continue;
+        }
+        const bool json = call.answer.type == "application/json";
+        static_cast<void>(
+            answer(*client, call.answer.status, call.answer.body + (json ? "\n" : ""), call.answer.type));
         if (number == taking_) continue;  // its caller goes on with what it sent
         take(*client);
         advance(*client);
@@ -148,8 +164,16 @@ void Front::take_session_output(const std::string& name, std::string_view text) 
          begin = from = end + 1) {
         if (session.calls.empty()) continue;
         const std::shared_ptr<RexCall> call = session.calls.front();
+        const std::string_view line = std::string_view(session.output).substr(begin, end - begin);
+        if (call->cell != 0 && !give_line(*call, line)) continue;
         session.calls.pop_front();
-        complete(call, rex_action_answer(std::string_view(session.output).substr(begin, end - begin)));
+        if (call->cell != 0) continue;
+        if (!call->e2b) {
+            complete(call, rex_action_answer(line));
+            continue;
+        }
+        complete(call, context_answer(line, session.context));
+        if (call->answer.status == 200) session.shown = call->answer.body;
     }
     session.output.erase(0, begin);
     if (session.output.size() <= max_session_line) return;
@@ -158,14 +182,17 @@ void Front::take_session_output(const std::string& name, std::string_view text) 
 }
 
 void Front::call_ended(const InFlight& job, std::string_view job_answer) {
-    if (job.session.empty()) return complete(job.call, rex_answer(job_answer));
+    if (job.session.empty())
+        return complete(job.call, job.call->e2b ? file_answer(job_answer) : rex_answer(job_answer));
     const auto found = sessions_.find(job.session);
     if (found == sessions_.end()) return;
     const RexSession session = std::move(found->second);
     sessions_.erase(found);
-    for (const auto& call : session.calls) complete(call, rex_session_end(job_answer));
-    for (const auto& call : session.closers) complete(call, rex_closed(job_answer));
-    if (!sessions_.empty()) return;
+    for (const auto& call : session.calls)
+        complete(call, call->e2b ? context_end(job_answer) : rex_session_end(job_answer));
+    for (const auto& call : session.closers)
+        complete(call, call->e2b ? context_removed(job_answer) : rex_closed(job_answer));
+    if (has_rex_sessions()) return;
     for (const auto& call : std::exchange(close_calls_, {})) complete(call, {200, "{}"});
 }
 
@@ -175,9 +202,14 @@ void Front::end_session(const RexSession& session) {
 }
 
 void Front::close_sessions(const std::shared_ptr<RexCall>& call) {
-    for (const auto& [name, session] : sessions_) end_session(session);
-    if (call && sessions_.empty()) return complete(call, {200, "{}"});
+    for (const auto& [name, session] : sessions_)
+        if (!call || session.context.empty()) end_session(session);
+    if (call && !has_rex_sessions()) return complete(call, {200, "{}"});
     if (call) close_calls_.push_back(call);
+}
+
+bool Front::has_rex_sessions() const {
+    return std::ranges::any_of(sessions_, [](const auto& one) { return one.second.context.empty(); });
 }
 
 void Front::take_input_answer(std::string_view line) {
@@ -187,10 +219,13 @@ void Front::take_input_answer(std::string_view line) {
     const InputWait wait = std::move(found->second);
     inputs_.erase(found);
     const std::string why = json_read::text(json_read::member(told, "error"));
+    if (wait.call && wait.session.empty())  // input for a process of E2B's
+        return complete(wait.call, why.empty() ? RexAnswer{200, "{}"} : e2b_error("not_found", why));
     if (wait.call) {
         if (why.empty()) return;
         if (const auto session = sessions_.find(wait.session); session != sessions_.end())
             std::erase(session->second.calls, wait.call);
+        if (wait.call->e2b) return complete(wait.call, e2b_error("unavailable", why));
         return complete(wait.call, why.find("16 MiB") != std::string::npos
                                        ? refusal(503, why)
                                        : rex_exception("SwerexException", why));

@@ -17,13 +17,16 @@ namespace callgate::jobs::http {
 struct RexAnswer {
     int status = 200;
     std::string body;
+    std::string_view type = "application/json";
 };
 
-/// A request that is answered once. Each client that sent it with the same X-Request-ID gets that answer.
+/// A request of SWE-ReX's or E2B's that is answered once. Each client that sent it with the same X-Request-ID
+/// gets that answer.
 struct RexCall {
     std::vector<std::uint64_t> clients;  // connections that wait
     std::string key;                     // path and X-Request-ID; "" where it has none
-    bool done = false;
+    bool done = false, e2b = false;
+    std::uint64_t cell = 0;  // of E2B: the number of a cell, whose lines are passed on as they come
     RexAnswer answer;
 };
 
@@ -32,6 +35,8 @@ struct RexSession {
     std::deque<std::shared_ptr<RexCall>> calls;     // in the order in which the job answers them
     std::vector<std::shared_ptr<RexCall>> closers;  // wait for its end
     std::string output;                             // of its program: the beginning of a line
+    std::string context;                            // of E2B: its id
+    std::string shown;                              // of E2B: what its client is told of it, as JSON
 };
 
 [[nodiscard]] bool is_rex_path(std::string_view path);
