@@ -9,9 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "supervisor/jobs/http/e2b.hpp"
 #include "supervisor/jobs/http/request.hpp"
 #include "supervisor/jobs/http/sandbox_fusion.hpp"
 #include "supervisor/jobs/job.hpp"
+#include "supervisor/jobs/strict_json.hpp"
 
 using namespace callgate;
 using namespace callgate::jobs;
@@ -64,6 +66,45 @@ void check_head(std::string_view text, std::string_view rest) {
     check_body(head, rest);
 }
 
+/// What a reader makes of bytes that it takes; "" where it refuses them.
+template <class Read>
+std::string taken(Read read) {
+    try {
+        return read();
+    } catch (const InvalidRequest& wrong) {
+        require(!wrong.why.empty(), "what is refused has a reason");
+        return "";
+    }
+}
+
+void check_e2b(std::string_view bytes) {
+    const auto takes = [](const std::string& line) {
+        return line.empty() || (nlohmann::json::accept(line) && std::ranges::count(line, '\n') <= 1);
+    };
+    for (const std::string& body : {std::string(bytes), http::envelope(bytes)}) {
+        const std::string job = taken([&body] {
+            const http::E2bStart start = http::read_start(body, "1000");
+            require(nlohmann::json::accept(start.config), "what is listed is JSON");
+            return start.job;
+        });
+        require(takes(job), "a process becomes a job in JSON");
+    }
+    require(takes(taken([bytes] { return http::read_cell(bytes, 7).line; })), "a cell is one line");
+    require(takes(taken([bytes] { return http::context_job(http::context_directory(bytes)); })),
+            "a context is a job");
+    require(takes(taken([bytes] { return http::made_sandbox(bytes, "a").body; })), "a sandbox is JSON");
+    for (const std::string_view path : {"/process.Process/SendInput", "/process.Process/SendSignal"})
+        static_cast<void>(taken([=] { return http::read_process_request(path, bytes).bytes; }));
+    for (const http::RexAnswer& answer :
+         {http::context_answer(bytes, "a"), http::context_end(bytes), http::context_removed(bytes)})
+        require(answer.status >= 200 && takes(answer.body), "an answer is JSON");
+    require(takes(http::cell_line(bytes).text), "a line of a cell is one line of JSON");
+    const http::RexAnswer file = http::file_answer(bytes);
+    require(file.type != "application/json" || takes(file.body), "an answer about files is JSON");
+    const std::string events = http::end_events(bytes), piece = http::output_event("output", bytes);
+    require(events.size() >= 7 && piece.size() > 5, "events are there");
+}
+
 void check_job(std::string_view bytes) {
     for (const auto make : {http::fusion_job, http::notebook_job}) {
         const auto made = make(bytes, "mark", [](std::string_view) { return true; });
@@ -85,6 +126,7 @@ void check_job(std::string_view bytes) {
                            -1, ' ', false, nlohmann::json::error_handler_t::replace))}};
         require(nlohmann::json::accept(http::fusion_answer(job, told.dump())), "a response is JSON");
     }
+    check_e2b(bytes);
     const auto passed = pass_on(bytes, 7);
     if (const auto* const good = std::get_if<Passed>(&passed)) {
         require(good->line.ends_with('\n') && std::ranges::count(good->line, '\n') == 1, "a job is one line");
