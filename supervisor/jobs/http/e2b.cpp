@@ -149,13 +149,19 @@ E2bStart read_start(std::string_view body, std::string_view limit) {
     json job = {{"command", command}, {"stream", "only"}};
     if (process.contains("envs")) job["env"] = process["envs"];
     if (process.contains("cwd") && process["cwd"] != "") job["cwd"] = process["cwd"];
-    if (request.value("stdin", json(true)) != false) job["stdin_open"] = true;
+    const json open = request.value("stdin", json(true));
+    if (!open.is_boolean()) throw InvalidRequest{"stdin: expected true or false"};
+    job["stdin_open"] = open;
     if (!limit.empty()) {
         const auto time = parse_number<std::uint32_t>(limit);
         if (!time || *time == 0) throw InvalidRequest{"Connect-Timeout-Ms: expected milliseconds"};
         job["timeout"] = std::to_string(*time) + "ms";
     }
-    return {dumped(job), dumped(process)};
+    constexpr std::size_t max_config = 16384, max_name = 4096;  // it is kept while the process runs
+    std::string config = dumped(process);
+    if (config.size() > max_config)
+        config = dumped({{"cmd", json_read::text(json_read::member(process, "cmd")).substr(0, max_name)}});
+    return {dumped(job), config};
 }
 
 std::string start_event(std::uint64_t process) {
