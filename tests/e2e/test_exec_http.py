@@ -482,18 +482,19 @@ def test_e2b(box):
             return server.ask(name, asked, {**JSON, **sandbox, **more})
 
         def start(body: bytes, **more: str) -> Any:
-            """The events of a process, or the error."""
+            """The events of a process, or the status and the error."""
             line = http.client.HTTPConnection("localhost")
             line.sock = server.connect()
             line.request("POST", "/process.Process/Start", body, {"Content-Type": "application/connect+json", **sandbox, **more})
             answer = line.getresponse()
             text, events = answer.read(), []
             line.close()
-            while answer.status == 200 and text:
+            while text:
                 size = int.from_bytes(text[1:5], "big")
                 events.append((text[0], json.loads(text[5:5 + size])))
                 text = text[5 + size:]
-            return events or (answer.status, json.loads(text))
+            error = events[0][1].get("error") if len(events) == 1 else None
+            return ({"invalid_argument": 400, "unimplemented": 501}[error["code"]], error) if error else events
 
         def process(*command: str, **more: Any) -> bytes:
             return framed({"process": {"cmd": command[0], "args": command[1:]}, **more})

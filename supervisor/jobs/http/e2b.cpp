@@ -126,6 +126,14 @@ RexAnswer e2b_error(std::string_view code, std::string_view why) {
     return {known == statuses.end() ? 500 : known->second, dumped(connect_error(code, why))};
 }
 
+bool has_stream(const Head& head) {
+    return head.field("content-type").value_or("").starts_with("application/connect+");
+}
+
+RexAnswer stream_error(const RexAnswer& error) {
+    return {200, envelope("{\"error\":" + error.body + '}', true), "application/connect+json"};
+}
+
 std::string envelope(std::string_view message, bool last) {
     std::string made(1, last ? '\2' : '\0');
     for (int shift = 24; shift >= 0; shift -= 8) made += static_cast<char>(message.size() >> shift & 0xFFU);

@@ -28,6 +28,10 @@ struct Unoffered : InvalidRequest {};
 /// An error of the Connect protocol, with its status.
 [[nodiscard]] RexAnswer e2b_error(std::string_view code, std::string_view why);
 
+/// Whether the answer is a stream of messages. Then its error is the last of them, with the status 200.
+[[nodiscard]] bool has_stream(const Head& head);
+[[nodiscard]] RexAnswer stream_error(const RexAnswer& error);
+
 // A message of a stream has a byte of flags and its length in four bytes before it.
 [[nodiscard]] std::string envelope(std::string_view message, bool last = false);
 

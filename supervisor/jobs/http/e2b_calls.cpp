@@ -34,9 +34,10 @@ std::optional<Refused> Front::route_e2b(Connection& one, std::string_view path) 
         why = "this needs the program python3, which this machine does not have";
     if (why || (sandbox && sandbox->size() > 128)) {
         one.closes = true;  // the body is not read
-        const RexAnswer told = why ? e2b_error("unimplemented", *why)
-                                   : e2b_error("invalid_argument", "E2b-Sandbox-Id is longer than 128 bytes");
-        return answer(one, told.status, told.body + '\n');
+        RexAnswer told = why ? e2b_error("unimplemented", *why)
+                             : e2b_error("invalid_argument", "E2b-Sandbox-Id is longer than 128 bytes");
+        if (has_stream(one.head)) told = stream_error(told);
+        return answer(one, told.status, told.body, told.type);
     }
     if (path == "/health") return answer(one, draining_ ? 503 : 200, "{}\n");
     one.e2b = path;

@@ -40,6 +40,7 @@ void Front::start_call(Connection& one, const std::string& body) {
         call->clients.push_back(one.number);
         call->key = key;
         call->e2b = !one.e2b.empty();
+        call->stream = call->e2b && has_stream(one.head);
         if (!key.empty()) calls_.emplace(key, call);
         try {
             call->e2b ? carry_out_e2b(one, call, body) : carry_out(one, call, body);
@@ -122,7 +123,7 @@ void Front::start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call,
 void Front::complete(const std::shared_ptr<RexCall>& call, RexAnswer answer) {
     if (call->done) return;
     call->done = true;
-    call->answer = std::move(answer);
+    call->answer = call->stream ? stream_error(answer) : std::move(answer);
     give_answer(*call);
     if (call->key.empty()) return;
     kept_answers_.push_back(call->key);

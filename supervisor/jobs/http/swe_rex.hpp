@@ -26,6 +26,7 @@ struct RexCall {
     std::vector<std::uint64_t> clients;  // connections that wait
     std::string key;                     // path and X-Request-ID; "" where it has none
     bool done = false, e2b = false;
+    bool stream = false;     // of E2B: its error is the last message of a stream
     std::uint64_t cell = 0;  // of E2B: the number of a cell, whose lines are passed on as they come
     RexAnswer answer;
 };
