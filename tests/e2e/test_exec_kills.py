@@ -1,6 +1,6 @@
-"""`callgate exec --serve` and `--http` under a mixed load, while somebody kills at random: processes of jobs, supervisors,
-guardians, clients' connections, the front and the service itself, which is started again. Each job has one answer at most, and
-one without an exit code did not run. No job runs twice. Afterwards nothing is left.
+"""`callgate exec --serve` and `--http` under a mixed load, while somebody kills at random. The victims are processes of jobs,
+supervisors, guardians, clients' connections, the front and the service itself, which is started again. Each job has one
+answer at most, and one without an exit code did not run. No job runs twice. Afterwards nothing is left.
 
 The seed is printed; CALLGATE_KILLS_SEED=N tries it again. It gives the jobs, the victims and the signals, not their timing.
 """
@@ -90,7 +90,7 @@ KINDS = {
 
 
 class Told(NamedTuple):
-    """What a client was told about its job."""
+    """It is what a client knows about its job."""
 
     answer: dict[str, Any] | None  # None: nothing
     service: "Serve | Http"
@@ -396,7 +396,8 @@ class Load:
             guardians = harness.children(supervisor)
             choices += [("guardian", one, supervisor) for one in guardians]
             choices += [("process", one, supervisor) for guardian in guardians for one in harness.descendants(guardian)]
-        choices = [one for one in choices if not {one[2], *harness.children(one[2])} & set(self.struck)]
+        self.struck = [one for one in self.struck if harness.alive(one)]  # another process may get a number later
+        choices = [one for one in choices if one[2] not in self.struck]
         choices += [("connection", one, 0) for one in self.service.connections()]
         roles = sorted({one[0] for one in choices})
         if not roles:
@@ -419,7 +420,7 @@ class Load:
                 if number == signal.SIGSTOP:
                     return pause(victim)
                 if role != "process" and number == signal.SIGKILL:
-                    self.struck.append(victim)
+                    self.struck.append(supervisor)
                 if job is None:
                     self.loose += 1
                 else:
@@ -458,6 +459,8 @@ class Load:
         yield "sockets of runs", lambda: [str(one) for one in (self.box.root / "run").rglob("*") if not one.is_dir()]
         inodes = {int(one) for file in (self.box.tree / "sockets").iterdir() for one in file.read_text().split()}
         yield "listeners", lambda: sorted(inodes & sockets())
+        runs = {one.stem.rpartition("-")[2] for one in self.box.state.rglob("*.jsonl")}
+        yield "control groups", lambda: [str(one) for one in Path("/sys/fs/cgroup").rglob("callgate-*") if one.name[9:] in runs]
         yield "the service's socket", lambda: [one for one in [self.box.root / "service.sock"] if one.exists()]
 
 
