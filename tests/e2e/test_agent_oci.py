@@ -106,7 +106,7 @@ class Agent:
 
     def bundle(self, script: str, rules: str | None, *, profile: dict[str, Any] | None, user: int = 0, mapped: bool = False,
                capabilities: tuple[str, ...] = ("CAP_DAC_OVERRIDE", "CAP_SETUID", "CAP_SETGID", "CAP_KILL"), share: tuple[str, ...] = ()) -> None:
-        namespaces = [one for one in ("mount", "pid", "ipc", "uts", *(["user"] if mapped else [])) if one not in share]
+        namespaces = [one for one in ("mount", "pid", "ipc", "uts", "cgroup", *(["user"] if mapped else [])) if one not in share]
         linux: dict[str, Any] = {"namespaces": [{"type": one} for one in namespaces]}
         if mapped:
             linux["uidMappings"] = linux["gidMappings"] = [{"containerID": 0, "hostID": 100000, "size": 65536}]
