@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/escape.hpp"
-#include "base/test_switch.hpp"
 
 namespace callgate::jobs {
 
@@ -70,7 +69,7 @@ json parse_strictly(std::string_view text) {
 json parse_written(std::string_view text) {
     constexpr int max_written_depth = 256;
     const auto shallow = [](int depth, json::parse_event_t, const json&) {
-        if (depth > max_written_depth && check_enabled("written-depth")) throw InvalidRequest{};
+        if (depth > max_written_depth) throw InvalidRequest{};
         return true;
     };
     try {

@@ -9,6 +9,7 @@
 #include "supervisor/jobs/command_line.hpp"
 #include "supervisor/jobs/job.hpp"
 #include "supervisor/jobs/language.hpp"
+#include "supervisor/jobs/strict_json.hpp"
 
 namespace {
 
@@ -38,6 +39,17 @@ std::string text_of(std::string_view bytes) {
     Buffer out;
     jobs::append_text(out, bytes);
     return json::parse(out.view()).get<std::string>();
+}
+
+TEST_CASE("what a job wrote is passed on if it is JSON of at most 256 levels") {
+    const auto nested = [](std::size_t levels) {
+        return "{\"a\":" + std::string(levels - 1, '[') + std::string(levels - 1, ']') + '}';
+    };
+    CHECK(jobs::parse_written(nested(256)).is_object());
+    CHECK(jobs::parse_written(nested(257)).is_null());
+    CHECK(jobs::parse_written(nested(1'000'000)).is_null());
+    CHECK(jobs::parse_written("[1]").is_array());
+    for (const char* const wrong : {"", "{", "{}{}", "\xff"}) CHECK(jobs::parse_written(wrong).is_null());
 }
 
 TEST_CASE("code becomes the command of its language, python where none is named") {
