@@ -75,6 +75,9 @@ def test_a_command_in_the_background(sandbox):
         sleeps.wait()
     assert "ended" in ended.value.error
     assert sleeps.kill() is False
+    sandbox.commands.run("sleep 1000", background=True).disconnect()
+    while sandbox.commands.list():  # it ends with its connection
+        pass
 
 
 def test_files(sandbox, workdir):
