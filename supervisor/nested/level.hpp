@@ -1,4 +1,4 @@
-// One nested run among those of a run: its rules, and what its calls are judged by.
+// A level is one nested run among those of a run: its rules, and what its calls are judged by.
 #pragma once
 
 #include <atomic>

@@ -66,7 +66,7 @@ void check_head(std::string_view text, std::string_view rest) {
     check_body(head, rest);
 }
 
-/// What a reader makes of bytes that it takes; "" where it refuses them.
+/// Returns what a reader makes of bytes that it takes; "" where it refuses them.
 template <class Read>
 std::string taken(Read read) {
     try {

@@ -71,7 +71,7 @@ struct E2bLine {
     bool last = false;
 };
 [[nodiscard]] E2bLine cell_line(std::string_view line);
-/// What a cell that began is told when its context has ended.
+/// Ends the output of a cell that began, when its context has ended.
 [[nodiscard]] std::string cell_over(std::string_view why);
 [[nodiscard]] RexAnswer context_end(std::string_view job_answer);
 [[nodiscard]] RexAnswer context_removed(std::string_view job_answer);
