@@ -75,7 +75,8 @@ def test_a_wrong_path_says_that_there_is_none(workdir):
 
 def test_timeout_and_cancelling(workdir):
     late = ("python", "import time; print('so far', flush=True); time.sleep(60)")
-    result = with_time(lambda seconds: execute(Executor(work_dir=workdir, timeout=int(seconds)), late), lambda told: "so far" in told.output, 1)
+    result = with_time(lambda seconds: execute(Executor(work_dir=workdir, timeout=int(seconds)), late),
+                       lambda told: "so far" in told.output, 1)
     assert result.exit_code == 124 and result.output.endswith("\nTimeout") and "so far" in result.output and result.code_file
     word = sleeper()
 

@@ -83,7 +83,8 @@ def test_every_end(service):
                                  ("cpp", "int main() {", "compile"), ("cpp", "int main() { return 7; }", "run"),
                                  ("cpp", "int main() { while (1); }", "late")):
         if language == "python" or shutil.which("g++"):
-            assert summary_run_code_result(run(language, code, run_timeout=1 if word == "late" else 60, compile_timeout=60), mapping) == word, code
+            told = run(language, code, run_timeout=1 if word == "late" else 60, compile_timeout=60)
+            assert summary_run_code_result(told, mapping) == word, code
     told = run("python", "import os; print(os.getcwd()); print(open('/etc/shadow').read())")
     assert (told.status, told.run_result.status) == (RunStatus.Failed, CommandRunStatus.Finished)
     assert "Permission denied" in told.run_result.stderr
