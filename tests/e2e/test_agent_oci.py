@@ -342,7 +342,7 @@ def test_a_call_after_a_bound_socket_is_read_as_before(made, name):
     shutil.copy(agent.box.program("prog_bound"), agent.top / "rootfs/bin/prog_bound")
     allowed = not name.startswith("/tmp")
     script = f"cd /work; prog_bound {name} /data/open; cat /data/open /data/secret"
-    said = agent.run(RUNTIMES[0], script)[1]
+    said = agent.run(RUNTIMES[0], script, user=1000)[1]
     assert said.count("open to all") == 1 + allowed and "the secret" not in said and (f"bound {name}" in said) == allowed, (said, agent.said)
 
 
