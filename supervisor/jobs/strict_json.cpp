@@ -68,8 +68,10 @@ json parse_strictly(std::string_view text) {
 
 json parse_written(std::string_view text) {
     constexpr int max_written_depth = 256;
-    const auto shallow = [](int depth, json::parse_event_t, const json&) {
-        if (depth > max_written_depth) throw InvalidRequest{};
+    using Event = json::parse_event_t;
+    const auto shallow = [](int depth, Event event, const json&) {
+        const bool begins = event == Event::object_start || event == Event::array_start;
+        if (begins && depth >= max_written_depth) throw InvalidRequest{};
         return true;
     };
     try {
