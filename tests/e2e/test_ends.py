@@ -196,9 +196,9 @@ def test_many_runs_at_once_do_not_meet(box):
     assert not any(Path(one).exists() for one in places)
 
 
-def stopped_at_start(box: harness.Box) -> tuple[subprocess.Popen, int, int]:
+def stopped_at_start(box: harness.Box, *options: str) -> tuple[subprocess.Popen, int, int]:
     """A run, its guardian, and the process that becomes the command and has not yet. First and last are stopped."""
-    line = [str(box.callgate), "run", "-R", str(box.rules_file(harness.rule_set())), "--processes", "16", "--", "/bin/sh", "-c", "exit 7"]
+    line = [str(box.callgate), "run", "-R", str(box.rules_file(harness.rule_set())), *options, "--", "/bin/sh", "-c", "exit 7"]
 
     def guarded(run: subprocess.Popen) -> tuple[int, int] | None:
         return next(((one, agent) for one in harness.children(run.pid) if harness.name_of(one) == "callgate-guard" for agent in harness.children(one)), None)
@@ -222,30 +222,10 @@ def stopped_at_start(box: harness.Box) -> tuple[subprocess.Popen, int, int]:
     return harness.until(once, "a run is stopped as it starts")
 
 
-def waits_for_events(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/syscall").read_text().split()[0] in ("232", "22")  # epoll_wait(2) of x86, epoll_pwait(2) of arm64
-    return False
-
-
-def test_a_run_that_stopped_with_its_agent_goes_on_with_it(box):
-    """Somebody stops the process that becomes the command, before it has, and continues that process alone."""
-    def once() -> bool:
-        run, _, agent = stopped_at_start(box)
-        os.kill(run.pid, signal.SIGCONT)
-        harness.until(lambda: harness.state(run.pid) == "T" or waits_for_events(run.pid), "the run stops with its agent")
-        stopped = harness.state(run.pid) == "T"  # else the command was about to begin, which the run does not follow
-        os.kill(agent, signal.SIGCONT)
-        assert run.wait(harness.DEADLINE) == 7
-        return stopped
-
-    harness.until(once, "a run stops with its agent")
-
-
 def test_a_guardian_killed_as_the_run_starts_leaves_nothing(box):
     """The process that becomes the command hangs, and so holds its control group."""
     before = shared_objects()
-    run, guardian, agent = stopped_at_start(box)
+    run, guardian, agent = stopped_at_start(box, "--processes", "16")
     os.kill(guardian, signal.SIGKILL)
     harness.until(lambda: not harness.alive(guardian), "the guardian's end")
     os.kill(run.pid, signal.SIGCONT)
