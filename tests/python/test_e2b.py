@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("e2b_code_interpreter")
-from e2b import CommandExitException, FileNotFoundException, InvalidArgumentException, NotFoundException, PtySize, SandboxException, TimeoutException
+from e2b import (
+    CommandExitException,
+    FileNotFoundException,
+    InvalidArgumentException,
+    NotFoundException,
+    PtySize,
+    SandboxException,
+    TimeoutException,
+)
 from e2b.exceptions import AuthenticationException
 from e2b_code_interpreter import AsyncSandbox, Sandbox
 
@@ -107,9 +115,10 @@ def test_files(sandbox, workdir):
 
 def test_what_rules_deny(sandbox, workdir):
     Path("leads").symlink_to("/etc/shadow")
-    for call in (lambda: sandbox.files.read("/etc/shadow"), lambda: sandbox.files.read("leads"), lambda: sandbox.files.write("/etc/planted", ""),
-                 lambda: sandbox.files.read("../../../../../../../etc/shadow"), lambda: sandbox.files.make_dir("/etc/planted"),
-                 lambda: sandbox.files.rename("leads", "/etc/planted"), lambda: sandbox.files.remove("/etc/passwd")):
+    files = sandbox.files
+    for call in (lambda: files.read("/etc/shadow"), lambda: files.read("leads"), lambda: files.read("../../../../../../../etc/shadow"),
+                 lambda: files.write("/etc/planted", ""), lambda: files.make_dir("/etc/planted"),
+                 lambda: files.rename("leads", "/etc/planted"), lambda: files.remove("/etc/hostname")):
         with pytest.raises(SandboxException, match="(?i)denied"):
             call()
     assert sandbox.run_code("open('/etc/shadow')").error.name == "PermissionError"
@@ -125,7 +134,8 @@ def test_cells(sandbox):
     assert sandbox.run_code("def (").error.name == "SyntaxError"
     assert sandbox.run_code("os.environ['Q']", envs={"Q": "set"}).text == "'set'"
     assert sandbox.run_code("'Q' in os.environ").text == "False"
-    shown = sandbox.run_code("class H:\n    def _repr_html_(self): return '<b>'\ndisplay(H())\nimport asyncio\nawait asyncio.sleep(0, 'slept')")
+    shown = sandbox.run_code("class H:\n    def _repr_html_(self): return '<b>'\ndisplay(H())\n"
+                             "import asyncio\nawait asyncio.sleep(0, 'slept')")
     assert [(one.html, one.text) for one in shown.results][0][0] == "<b>" and shown.text == "'slept'"
     with pytest.raises(TimeoutException):
         sandbox.run_code("import time; time.sleep(1000)", timeout=0.5)
