@@ -53,9 +53,9 @@ def test_a_wrong_option_is_one_line_that_says_what_to_do(box, arguments, words):
 
 def test_a_name_that_leads_nowhere_is_said_once(box):
     """An option that does nothing is mostly misspelt. -w may name what the command is to make."""
-    options = ["-r", "/nonexistent", "-x", str(box.tree / "no"), "-w", str(box.tree / "out"), "--env", "UNSET", "--env", "HOME", "-r", "/etc"]
+    options = ["-r", str(box.root / "none"), "-x", str(box.tree / "no"), "-w", str(box.tree / "out"), "--env", "UNSET", "--env", "HOME", "-r", "/etc"]
     lines = [line for line in box.run(["/bin/true"], options=options).errors.splitlines() if line.startswith("callgate: ")]
-    assert lines == ["callgate: --read /nonexistent: nothing has this name yet",
+    assert lines == [f"callgate: --read {box.root}/none: nothing has this name yet",
                      f"callgate: --execute {box.tree}/no: nothing has this name yet",
                      "callgate: --env UNSET: this variable is not set, and is left out"], lines
     assert box.run(["/bin/true"], options=[*options, "-q"]).errors == ""

@@ -222,6 +222,27 @@ def stopped_at_start(box: harness.Box, *options: str) -> tuple[subprocess.Popen,
     return harness.until(once, "a run is stopped as it starts")
 
 
+def test_a_run_that_stopped_with_its_agent_goes_on_with_it(box):
+    """Somebody stops the process that becomes the command, before it has, and continues that process alone. Only where the
+    guardian saw the stop has the run stopped, too: it is tried until that was so."""
+    def once() -> bool:
+        run, _, agent = stopped_at_start(box)
+        os.kill(run.pid, signal.SIGCONT)
+        looks: list[str] = []
+
+        def rests() -> bool:
+            """It has stopped, or has done nothing between 40 looks."""
+            looks.append(Path(f"/proc/{run.pid}/status").read_text())
+            return harness.state(run.pid) == "T" or looks[-40:].count(looks[-1]) == 40
+        harness.until(rests, "the run rests")
+        stopped = harness.state(run.pid) == "T"
+        os.kill(agent, signal.SIGCONT)
+        assert run.wait(harness.DEADLINE) == 7
+        return stopped
+
+    harness.until(once, "a run stops with its agent")
+
+
 def test_a_guardian_killed_as_the_run_starts_leaves_nothing(box):
     """The process that becomes the command hangs, and so holds its control group."""
     before = shared_objects()
