@@ -257,9 +257,13 @@ def test_what_was_judged_is_what_is_opened(made):
         return {word: int(number) for word, number in zip(words[::2], words[1::2])}
 
     assert race(1, supervised=False)["WON"] > 0  # the control
-    held = race(0)
-    assert held["WON"] == 0 and held["TWIN"] > 0, held
-    assert ("evil", "/evil/victim") in denied(agent.records())
+
+    def met() -> bool:
+        """The thread has put its path there while the call was judged, which a busy machine may not let it do."""
+        held = race(0)
+        assert held["WON"] == 0 and held["TWIN"] > 0, held
+        return ("evil", "/evil/victim") in denied(agent.records())
+    harness.until(met, "a swap is met by the judgement")
 
 
 RUNS = {"version": 1, "default": "deny", "rules": [
