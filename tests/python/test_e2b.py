@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
+from served import TOKEN, serving
 
 pytest.importorskip("e2b_code_interpreter")
 from e2b import (
@@ -22,22 +21,13 @@ from e2b import (
 from e2b.exceptions import AuthenticationException
 from e2b_code_interpreter import AsyncSandbox, Sandbox
 
-TOKEN = "a-token-of-the-tests"
-
 
 @pytest.fixture
 def service(binary, workdir, monkeypatch):
-    (workdir / "token").write_text(TOKEN)
-    monkeypatch.setenv("NO_PROXY", "*")
     for name in [name for name in os.environ if name.startswith("E2B_")]:
         monkeypatch.delenv(name)
-    line = [binary, "exec", "--http", "127.0.0.1:0", "--http-token", str(workdir / "token"), "--no-audit", "-p", "agent"]
-    process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    said = process.stderr.readline()
-    assert "serving jobs at" in said, said + process.stderr.read()
-    yield said.split()[-1]
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0 and process.stderr.read() == ""
+    with serving(binary, workdir, monkeypatch) as address:
+        yield address
 
 
 @pytest.fixture

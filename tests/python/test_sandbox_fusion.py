@@ -5,14 +5,13 @@ import asyncio
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 from base64 import b64decode, b64encode
 
 import pytest
 import requests
 from questions import with_time
+from served import TOKEN, serving
 
 sandbox_fusion = pytest.importorskip("sandbox_fusion")
 from sandbox_fusion import (  # noqa: E402
@@ -27,7 +26,6 @@ from sandbox_fusion import (  # noqa: E402
     summary_run_code_result,
 )
 
-TOKEN = "a-token-of-the-tests"
 AT_ONCE = 128
 
 PROGRAMS = {
@@ -48,18 +46,11 @@ PROGRAMS = {
 @pytest.fixture
 def service(binary, workdir, monkeypatch):
     """Its jobs have the interpreter of this environment, which has IPython."""
-    (workdir / "token").write_text(TOKEN)
-    monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("PATH", f"{sys.prefix}/bin:{os.environ['PATH']}")
-    line = [binary, "exec", "--http", "127.0.0.1:0", "--http-token", str(workdir / "token"), "--no-audit", "-p", "agent", "-x", sys.prefix]
-    process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    said = process.stderr.readline()
-    assert "serving jobs at" in said, said + process.stderr.read()
-    address = f"{said.split()[-1]}/{TOKEN}"
-    sandbox_fusion.set_sandbox_endpoint(address)
-    yield address
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0 and process.stderr.read() == ""
+    with serving(binary, workdir, monkeypatch, "-x", sys.prefix) as served:
+        address = f"{served}/{TOKEN}"
+        sandbox_fusion.set_sandbox_endpoint(address)
+        yield address
 
 
 def run(language, code, **more):

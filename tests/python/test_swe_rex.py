@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
+from served import TOKEN, serving
 
 pytest.importorskip("swerex")
 import aiohttp
@@ -31,20 +30,11 @@ from swerex.runtime.abstract import (
 )
 from swerex.runtime.remote import RemoteRuntime
 
-TOKEN = "a-token-of-the-tests"
-
 
 @pytest.fixture
 def service(binary, workdir, monkeypatch):
-    (workdir / "token").write_text(TOKEN)
-    monkeypatch.setenv("NO_PROXY", "*")
-    line = [binary, "exec", "--http", "127.0.0.1:0", "--http-token", str(workdir / "token"), "--no-audit", "-p", "agent"]
-    process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    said = process.stderr.readline()
-    assert "serving jobs at" in said, said + process.stderr.read()
-    yield said.split()[-1]
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0 and process.stderr.read() == ""
+    with serving(binary, workdir, monkeypatch) as address:
+        yield address
 
 
 @pytest.fixture
