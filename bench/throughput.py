@@ -22,8 +22,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 CODES = {"python3 -c 'print(1)'": ("python", "print(1)", ["python3", "-c"]), "bash -c true": ("bash", "true", ["bash", "-c"])}
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LANG": "C.UTF-8"}
 TICK = os.sysconf("SC_CLK_TCK")
+
+
+def environment(work: str) -> dict[str, str]:
+    """callgate makes its state directory in a home, which lies beside the work directory."""
+    return {"PATH": "/usr/bin:/bin", "HOME": f"{os.path.dirname(work)}/home", "LANG": "C.UTF-8"}
 
 
 def used(pid: int) -> float:
@@ -65,12 +69,12 @@ class Bare:
 
     def run(self, code: str, jobs: int, width: int) -> None:
         line = [*CODES[code][2], CODES[code][1]]
-        wide(width, jobs, lambda _: subprocess.run(line, cwd=self.work, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, check=True))
+        wide(width, jobs, lambda _: subprocess.run(line, cwd=self.work, env=environment(self.work), stdin=subprocess.DEVNULL, capture_output=True, check=True))
 
 
 class Serve:
     def __init__(self, work: str, callgate: str, *options: str) -> None:
-        self.process = subprocess.Popen([callgate, "exec", "--serve", "--no-audit", "--no-user-rules", *options], cwd=work, env=ENVIRONMENT,
+        self.process = subprocess.Popen([callgate, "exec", "--serve", "--no-audit", "--no-user-rules", *options], cwd=work, env=environment(work),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def used(self) -> float:
@@ -93,7 +97,7 @@ class Serve:
 class Http:
     def __init__(self, work: str, callgate: str) -> None:
         self.process = subprocess.Popen([callgate, "exec", "--http", f"unix:{work}/socket", "--no-audit", "--no-user-rules"], cwd=work,
-                                        env=ENVIRONMENT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                                        env=environment(work), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         assert b"serving" in self.process.stderr.readline()
         self.work, self.front = work, int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
 
@@ -170,11 +174,13 @@ def longer(work: str, callgate: str, jobs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("callgate")
+    parser.add_argument("callgate", type=os.path.abspath)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--jobs", type=int, default=40, help="of each variant in a round")
     choice = parser.parse_args()
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as place:
+        work = f"{place}/work"
+        os.mkdir(work)
         bare, served, by_http = Bare(work), Serve(work, choice.callgate), Http(work, choice.callgate)
         variants = {"bare, one wide": (bare, 1), "bare, two wide": (bare, 2), "`--serve`, one wide": (served, 1),
                     "`--serve`, two wide": (served, 2), "`--http`, two wide": (by_http, 2)}
