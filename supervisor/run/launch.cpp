@@ -244,7 +244,7 @@ agent::Event Launched::next_event() const {
 }
 
 /// As with a command that stops (EventLoop). It may have been continued before we read that it had stopped.
-/// Whoever continues only one of both continues the other: the guardian does it for us.
+/// If somebody continues only one of both, the guardian continues the other.
 void Launched::stop_with_agent(pid_t stopped) const {
     using Kind = agent::Order::Kind;
     const auto process = read_process(stopped);
