@@ -210,7 +210,7 @@ def in_root(place: Path, script: str, timeout: float = harness.DEADLINE, network
     """
     enter = ('mount --bind "$0" "$0" && cd "$0" && mount --rbind /dev dev && mount --rbind /sys sys && mount -t proc proc proc && '
              'pivot_root . mnt && cd / && umount -l /mnt && exec /usr/bin/env -i '
-             'PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive /bin/sh -ec "$1"')
+             'PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive PIP_CERT=/etc/ssl/certs/ca-certificates.crt /bin/sh -ec "$1"')
     done = subprocess.run(["unshare", "--mount", "--pid", *network.split(), "--fork", "--kill-child", "/bin/sh", "-ec", enter, place, script],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout)
     assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
@@ -263,6 +263,9 @@ def test_a_newcomer_installs_and_runs(root, kind, measured):
 def with_sources(stage, suite: str, owner: str, home: str) -> Path:
     """A root that has what a build needs, and a clone of this commit in the home of that user."""
     place = unpacked(stage, f"{suite}-build")
+    for one in Path("/usr/local/share/ca-certificates").glob("*.crt"):  # of this machine's administrator
+        shutil.copy(one, place / "usr/local/share/ca-certificates")
+    in_root(place, "update-ca-certificates")
     in_root(place, f"id {owner} || useradd -m -s /bin/sh {owner}")
     subprocess.run(["git", "clone", "--quiet", TOP, place / home[1:] / "callgate"], check=True)
     in_root(place, f"chown -R {owner}: {home}/callgate")
