@@ -52,7 +52,7 @@ constexpr std::uint32_t own_architecture = AUDIT_ARCH_AARCH64;
 #endif
 
 /// A list of what is allowed; anything else kills. Numbers of x32 are not in it.
-Result<void> enter_filter() {
+Result<void> enter_filter(std::span<const std::uint32_t> further) {
     std::vector<sock_filter> program;
     const auto test = [&program](std::uint32_t value, std::uint8_t skip_if_equal,
                                  std::uint8_t skip_otherwise) {
@@ -65,10 +65,11 @@ Result<void> enter_filter() {
     test(own_architecture, 1, 0);
     end(SECCOMP_RET_KILL_PROCESS);
     program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
-    for (const std::uint32_t call : needed) {
-        test(call, 0, 1);
-        end(SECCOMP_RET_ALLOW);
-    }
+    for (const std::span<const std::uint32_t> calls : {std::span<const std::uint32_t>(needed), further})
+        for (const std::uint32_t call : calls) {
+            test(call, 0, 1);
+            end(SECCOMP_RET_ALLOW);
+        }
     end(SECCOMP_RET_KILL_PROCESS);
     const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
     if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0UL, 0UL) != 0) return errno_code();
@@ -77,14 +78,14 @@ Result<void> enter_filter() {
 
 }  // namespace
 
-Result<void> confine_front() {
+Result<void> confine_front(std::span<const std::uint32_t> further) {
     constexpr rlimit no_core{0, 0};
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0 ||
         ::prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL) != 0 || ::setrlimit(RLIMIT_CORE, &no_core) != 0)
         return errno_code();
     if (const auto dropped = drop_capabilities(); !dropped) return dropped.error();
     if (const auto entered = enter_empty_domain(); !entered) return entered.error();
-    return enter_filter();
+    return enter_filter(further);
 }
 
 }  // namespace callgate::relay

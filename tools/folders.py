@@ -18,7 +18,7 @@ from typing import Iterator, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RULES = ROOT / "tools" / "dependencies"
-TOPS = ("base", "agent", "relay", "rules", "supervisor")
+TOPS = ("base", "agent", "relay", "rules", "supervisor", "tls")
 # Libraries that cost a reader or a start something. A line limits them after a semicolon.
 LIBRARIES = ("boost/", "nlohmann/", "openssl/", "sodium")
 Graph = dict[str, set[str]]

@@ -18,7 +18,7 @@ check() {
     "$@" || failed+=("$name")
 }
 
-sources() { find base rules agent supervisor tests bench cmake tools \( -name '*.cpp' -o -name '*.hpp' \) | sort; }
+sources() { find base rules agent relay supervisor tls tests bench cmake tools \( -name '*.cpp' -o -name '*.hpp' \) | sort; }
 
 # Another version of clang-format lays some lines out differently: then there is nothing to compare with.
 format() {
@@ -35,13 +35,13 @@ changed() {
     local base
     base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git rev-parse HEAD~1 2>/dev/null || true)
     { [ -z "$base" ] || git diff --name-only --diff-filter=d "$base"; git ls-files --others --exclude-standard; } |
-        grep -E '^(base|rules|agent|supervisor)/.*\.cpp$' | sort -u || true
+        grep -E '^(base|rules|agent|relay|supervisor|tls)/.*\.cpp$' | sort -u || true
 }
 
 tidy() {
     local files tool
     tool=$(command -v clang-tidy-14 || command -v clang-tidy)
-    if [ $all = 1 ]; then files=$(find base rules agent supervisor -name '*.cpp'); else files=$(changed); fi
+    if [ $all = 1 ]; then files=$(find base rules agent relay supervisor tls -name '*.cpp'); else files=$(changed); fi
     [ -n "$files" ] || { echo 'dev: lint: no source has changed (--all looks at every one)' >&2; return 0; }
     xargs -P "$(nproc)" -n 4 "$tool" -p build-clang --quiet <<<"$files"
 }

@@ -3,7 +3,7 @@
 # An entry is PACKAGE or PACKAGE=FILE: where the file exists, the package counts as installed (another package may
 # provide it). The tests use the distribution's tool chains only: an ordinary user cannot read root's home.
 
-packages_build='g++ gcc cmake ninja-build pkg-config=/usr/bin/pkg-config libseccomp-dev libsodium-dev libc-ares-dev nlohmann-json3-dev
+packages_build='g++ gcc cmake ninja-build pkg-config=/usr/bin/pkg-config libseccomp-dev libsodium-dev libc-ares-dev libssl-dev nlohmann-json3-dev
     doctest-dev publicsuffix=/usr/share/publicsuffix/public_suffix_list.dat python3'
 packages_test='openssl=/usr/bin/openssl redis-server redis-tools sqlite3 nodejs=/usr/bin/node npm=/usr/bin/npm cargo=/usr/bin/cargo
     golang-go=/usr/bin/go git make tar xz-utils curl python3-venv python3-pip python3-pytest python3-jsonschema acl strace gdb tmux

@@ -21,7 +21,7 @@ from typing import Iterator, NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOWED = ROOT / "tools" / "prose_allowed.txt"
 LONGEST = 25
-CPP = ("base", "agent", "relay", "rules", "supervisor", "tests/unit", "tests/fakes", "tests/fuzz", "bench", "cmake", "tools")
+CPP = ("base", "agent", "relay", "rules", "supervisor", "tls", "tests/unit", "tests/fakes", "tests/fuzz", "bench", "cmake", "tools")
 PYTHON = ("python", "tests/e2e", "tests/attacks", "tests/python", "tools", "bench", "demo")
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs")
 OPENERS = re.compile(

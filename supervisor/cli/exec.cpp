@@ -1,8 +1,10 @@
 // `callgate exec`: jobs as JSON for programs, each run by a `callgate run` of its own.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/number.hpp"
 #include "base/read_whole.hpp"
@@ -27,9 +29,10 @@ namespace {
 constexpr std::size_t default_jobs = 64, max_jobs = 1000;
 
 /// Options that are not handed on as they are: exec's own, and those that a job may have too.
-constexpr std::string_view kept[] = {"serve",      "http",      "http-token",   "drain", "compat", "jobs",
-                                     "max-output", "timeout",   "idle-timeout", "cpu",   "grace",  "memory",
-                                     "open-files", "processes", "file-size",    "disk",  "help"};
+constexpr std::string_view kept[] = {"serve",        "http",      "http-token", "tls-cert",   "tls-key",
+                                     "drain",        "compat",    "jobs",       "max-output", "timeout",
+                                     "idle-timeout", "cpu",       "grace",      "memory",     "open-files",
+                                     "processes",    "file-size", "disk",       "help"};
 
 /// Options that allow something.
 constexpr std::string_view policies[] = {"profile", "rules",   "rules-json", "read",   "write",
@@ -108,6 +111,12 @@ jobs::Settings read_settings(const Arguments& arguments) {
     return settings;
 }
 
+/// Keeps the runs from a file that was opened. Its own path is denied, since a rule leads through no link.
+void close_to_runs(jobs::Settings& settings, const UniqueFd& file) {
+    const std::string shown = "/proc/self/fd/" + std::to_string(file.get());
+    settings.options.push_back("--deny=" + std::filesystem::read_symlink(shown).string());
+}
+
 /// The token of --http-token; "" where there is none. The runs may not read its file.
 std::string read_token(const Arguments& arguments, jobs::Settings& settings) {
     const std::optional<std::string> path = arguments.value("http-token");
@@ -119,8 +128,48 @@ std::string read_token(const Arguments& arguments, jobs::Settings& settings) {
     if (!text) throw Failure(what + ": " + text.error().message());
     auto token = jobs::http::read_token(std::move(*text));
     if (!token) throw Failure(what + ": " + token.error().text);
-    if (check_enabled("token-file-closed")) settings.options.push_back("--deny=" + *path);
+    if (check_enabled("token-file-closed")) close_to_runs(settings, file);
     return std::move(*token);
+}
+
+/// A file of an option, opened and not read.
+jobs::http::NamedFile open_named(const Arguments& arguments, std::string_view option, struct stat& status) {
+    const std::string path = arguments.value(option).value_or("");
+    jobs::http::NamedFile named{UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)),
+                                arguments.origin(option) + " " + path};
+    if (!named.file || ::fstat(named.file.get(), &status) != 0)
+        throw Failure(named.name + ": " + errno_code().message());
+    constexpr off_t max_size = 1 << 20;
+    if (!S_ISREG(status.st_mode) || status.st_size > max_size)
+        throw Failure(named.name + ": this is no regular file of at most 1 MiB; name one in PEM form");
+    return named;
+}
+
+/// A key of root's may be readable by a group that the service is in, as Debian's group ssl-cert is. The runs
+/// may not read it.
+jobs::http::NamedFile open_key(const Arguments& arguments, jobs::Settings& settings) {
+    struct stat status {};
+    jobs::http::NamedFile key = open_named(arguments, "tls-key", status);
+    const mode_t closed = status.st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
+    if ((status.st_mode & closed) != 0 && check_enabled("tls-key-mode"))
+        throw Failure(key.name + ": others may read it; take their permission away by chmod 600");
+    if (check_enabled("tls-key-closed")) close_to_runs(settings, key.file);
+    return key;
+}
+
+/// Starts callgate-tls where the service is to speak TLS.
+std::optional<jobs::http::Tls> read_tls(const Arguments& arguments, jobs::Settings& settings) {
+    if (!arguments.has("tls-cert") && !arguments.has("tls-key")) return std::nullopt;
+    if (!arguments.has("tls-cert") || !arguments.has("tls-key"))
+        throw Failure("TLS needs a certificate and its key; give --tls-cert FILE and --tls-key FILE");
+    if (arguments.value("http")->starts_with("unix:"))
+        throw Failure(arguments.origin("tls-cert") +
+                      " is not for unix:PATH, which this user alone reaches; leave it out");
+    struct stat status {};
+    const auto certificate = open_named(arguments, "tls-cert", status);
+    auto tls = jobs::http::start_tls(certificate, open_key(arguments, settings));
+    if (!tls) throw Failure(tls.error().text);
+    return std::move(*tls);
 }
 
 std::chrono::milliseconds read_drain(const Arguments& arguments) {
@@ -141,7 +190,8 @@ int serve_http(const Arguments& arguments, jobs::Settings settings, std::size_t 
                       "; leave it out");
     const auto drain = read_drain(arguments);
     const std::string token = read_token(arguments, settings);
-    auto listener = jobs::http::listen(*arguments.value("http"));
+    auto tls = read_tls(arguments, settings);
+    auto listener = jobs::http::listen(*arguments.value("http"), tls ? "https" : "http");
     if (!listener) throw Failure(listener.error().text);
     if (token.empty() && listener->path.empty() && !listener->loopback)
         throw Failure(arguments.origin("http") + " " + *arguments.value("http") +
@@ -152,8 +202,12 @@ int serve_http(const Arguments& arguments, jobs::Settings settings, std::size_t 
     // A page in a browser reaches loopback, but cannot know a token.
     const bool no_browsers = token.empty() && listener->path.empty() && check_enabled("browsers-kept-out");
     const bool asked = check_enabled("token-asked-for");
-    const auto end = jobs::http::serve(settings, *listener, {asked ? token : "", no_browsers, max_jobs},
-                                       drain, [&listener] { say("serving jobs at " + listener->shown); });
+    if (tls)
+        if (const auto given = jobs::http::give_listener(*tls, listener->socket); !given)
+            throw Failure(given.error().text);
+    const jobs::http::FrontSettings front{asked ? token : "", no_browsers, max_jobs, tls.has_value()};
+    const auto end = jobs::http::serve(settings, *listener, front, tls ? &*tls : nullptr, drain,
+                                       [&listener] { say("serving jobs at " + listener->shown); });
     if (!end) throw Failure(end.error().text);
     return *end == jobs::End::good ? 0 : exit_failure;
 }
@@ -172,7 +226,7 @@ int exec(const Arguments& arguments) {
     const jobs::Settings settings = read_settings(arguments);
     const std::size_t max_at_once = read_jobs(arguments);
     if (arguments.has("http")) return serve_http(arguments, settings, max_at_once);
-    for (const std::string_view option : {"http-token", "drain"})
+    for (const std::string_view option : {"http-token", "tls-cert", "tls-key", "drain"})
         if (arguments.has(option))
             throw Failure(arguments.origin(option) + " needs --http ADDRESS; give that, or leave it out");
     if (arguments.has("serve")) return status_of(jobs::serve(settings, max_at_once));

@@ -128,7 +128,9 @@ std::vector<rules::Rule> built_in_rules(const Places& places, const std::vector<
     if (!places.config.empty()) trusted.when.path.push_back(rules::Glob::beneath(places.config));
     for (const std::string& file : rule_files) add_file(trusted, file);
     if (check_enabled("own-links")) add_links(trusted, places);
-    if (!places.binary.empty()) trusted.when.path.push_back(rules::Glob::literal(places.binary));
+    for (const char* const program : {"", "-tls"})  // callgate-tls lies beside it
+        if (!places.binary.empty())
+            trusted.when.path.push_back(rules::Glob::literal(places.binary + program));
     if (!trusted.when.path.empty()) all.push_back(std::move(trusted));
     // Some files there may be written without the check that Landlock makes for the rest of /proc/PID.
     rules::Rule process =

@@ -16,7 +16,7 @@ from typing import Iterator, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ["CALLGATE"]).resolve().parent
-SOURCES = ("agent", "base", "relay", "rules", "supervisor")
+SOURCES = ("agent", "base", "relay", "rules", "supervisor", "tls")
 LIKE = "supervisor/enforce/call_table.cpp"  # a new source is compiled as this one is
 
 

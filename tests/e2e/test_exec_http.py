@@ -131,7 +131,8 @@ def test_a_token_is_asked_for(box):
     box.directory(box.tree / "keys")
     token = box.file(box.tree / "keys/token", f"{TOKEN}\n".encode(), 0o600)
     box.file(box.tree / "keys/twin", b"twin", 0o600)
-    with service(box, "--http-token", str(token), at=f"unix:{box.root}/one.sock") as server:
+    (box.root / "link").symlink_to(token)  # as in a volume of Kubernetes
+    with service(box, "--http-token", str(box.root / "link"), at=f"unix:{box.root}/one.sock") as server:
         assert (box.root / "one.sock").stat().st_mode & 0o777 == 0o600
         reach = f"import socket; print(socket.socket(socket.AF_UNIX).connect_ex('{box.root}/one.sock'))"
         job = bash(f'cat keys/twin keys/token; python3 -c "{reach}"', read=[str(box.root)], write=[str(box.root)], connect=[f"unix:{box.root}/one.sock"])

@@ -124,7 +124,7 @@ def test_every_refused_argument_has_a_mutant():
 
 
 def names_in_sources(pattern: str) -> set[str]:
-    sources = [one for folder in ("base", "rules", "agent", "relay", "supervisor") for one in (SOURCES / folder).rglob("*.[ch]pp")]
+    sources = [one for folder in ("base", "rules", "agent", "relay", "supervisor", "tls") for one in (SOURCES / folder).rglob("*.[ch]pp")]
     return {name for one in sources for name in re.findall(pattern, one.read_text())}
 
 

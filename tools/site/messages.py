@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-FOLDERS = ("agent", "base", "relay", "rules", "supervisor")
+FOLDERS = ("agent", "base", "relay", "rules", "supervisor", "tls")
 THROWN = re.compile(r"throw (?:cli::)?(Failure|SetupError)\(")
 LITERAL = re.compile(r'R"\((.*?)\)"|"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'', re.DOTALL)
 ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": " ", "\\'": "'"}

@@ -7,11 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "tls/protocol.hpp"
+
 namespace callgate::jobs::http {
 
 void Front::accept_all() {
     for (;;) {
-        UniqueFd socket(::accept4(listener_descriptor, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        UniqueFd socket = next_client();
         if (!socket && (errno == EINTR || errno == ECONNABORTED)) continue;
         if (!socket) return;
         if (connections_.size() >= max_ && !make_room()) continue;  // it is closed
@@ -23,6 +25,14 @@ void Front::accept_all() {
         if (!watch(EPOLL_CTL_ADD, one->socket.get(), one->number, one->watched)) continue;
         connections_.emplace(one->number, std::move(one));
     }
+}
+
+UniqueFd Front::next_client() {
+    if (!settings_.tls)
+        return UniqueFd(::accept4(listener_descriptor, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd handed_over = tls::receive_descriptor(listener_descriptor);
+    tls_ended_ = !handed_over && errno == EPIPE && !server_ended_;
+    return handed_over;
 }
 
 bool Front::make_room() {

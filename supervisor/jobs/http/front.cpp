@@ -16,12 +16,9 @@
 #include "relay/confine.hpp"
 #include "supervisor/jobs/http/front_process.hpp"
 #include "supervisor/jobs/http/programs.hpp"
+#include "tls/protocol.hpp"
 
 namespace callgate::jobs::http {
-
-namespace {
-constexpr std::size_t max_connections = 10'000, kept_descriptors = 32;
-}  // namespace
 
 Front::Front(FrontSettings settings)
     : settings_(std::move(settings)), access_(settings_), max_(descriptors()) {
@@ -37,12 +34,12 @@ bool Front::prepare() {
            watch(EPOLL_CTL_ADD, listener_descriptor, listener_event, EPOLLIN);
 }
 
-void Front::serve() {
+bool Front::serve() {
     while (!over()) {
         std::array<epoll_event, 256> events;
         const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                        connections_.empty() && !server_ended_ ? -1 : 1000);
-        if (count < 0 && errno != EINTR) return;
+        if (count < 0 && errno != EINTR) return true;
         now_ = Clock::now();
         for (int index = 0; index < count; ++index)
             handle(events[static_cast<std::size_t>(index)].data.u64,
@@ -50,15 +47,19 @@ void Front::serve() {
         end_late();
         watch_server();
         finish_drain();
+        if (tls_ended_) return false;
     }
+    return true;
 }
 
-std::size_t Front::descriptors() {
+std::size_t Front::descriptors() const {
+    using tls::kept_descriptors;
+    const std::size_t each = settings_.tls ? 2 : 1;  // callgate-tls has two, and the same limit
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, max_connections + kept_descriptors);
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, each * tls::max_connections + kept_descriptors);
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= kept_descriptors) return 0;
-    return limit.rlim_cur - kept_descriptors;
+    return (limit.rlim_cur - kept_descriptors) / each;
 }
 
 bool Front::watch(int operation, int descriptor, std::uint64_t event, std::uint32_t kinds) {
@@ -89,7 +90,7 @@ void Front::handle(std::uint64_t event, std::uint32_t kinds) {
 std::string text_of(const FrontSettings& settings) {
     return json_text([&settings](JsonWriter& json) {
         json.begin_object().member("token", settings.token).member("no_browsers", settings.no_browsers);
-        json.member("jobs", settings.jobs).end_object();
+        json.member("jobs", settings.jobs).member("tls", settings.tls).end_object();
     });
 }
 
@@ -101,10 +102,10 @@ int run_front() {
     find_programs();
     Front front({json_read::text(json_read::member(read, "token")),
                  json_read::truth(json_read::member(read, "no_browsers")),
-                 json_read::number(json_read::member(read, "jobs"))});
+                 json_read::number(json_read::member(read, "jobs")),
+                 json_read::truth(json_read::member(read, "tls"))});
     if (!front.prepare() || !relay::confine_front()) return 125;
-    front.serve();
-    return 0;
+    return front.serve() ? 0 : 125;
 }
 
 }  // namespace callgate::jobs::http

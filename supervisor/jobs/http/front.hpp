@@ -17,7 +17,8 @@
 
 namespace callgate::jobs::http {
 
-/// Descriptors that the front is started with.
+/// Descriptors that the front is started with. With TLS the listener is the socket over which callgate-tls
+/// hands over connections, of which it reads plain HTTP (tls/protocol.hpp).
 inline constexpr int jobs_descriptor = 3, listener_descriptor = 4, settings_descriptor = 5;
 
 /// The word that starts the front: `callgate http-front`.
@@ -28,11 +29,12 @@ struct FrontSettings {
     std::string token;         // "": none is asked for
     bool no_browsers = false;  // refuse what a page in a browser could send without being asked
     std::size_t jobs = 1;      // that run at a time
+    bool tls = false;
 };
 [[nodiscard]] std::string text_of(const FrontSettings& settings);
 
 /// The whole process: takes the descriptors, confines itself, and serves until the server's end. Returns the
-/// exit status: 0 after that, 125 if it cannot confine itself.
+/// exit status: 0 after that, 125 if it cannot confine itself, or callgate-tls has ended.
 [[nodiscard]] int run_front();
 
 }  // namespace callgate::jobs::http

@@ -59,10 +59,11 @@ public:
     explicit Front(FrontSettings settings);
     /// Makes what needs calls that the filter does not allow.
     [[nodiscard]] bool prepare();
-    void serve();
+    /// Returns false if no more connections can come, because callgate-tls has ended.
+    [[nodiscard]] bool serve();
 
 private:
-    static std::size_t descriptors();
+    [[nodiscard]] std::size_t descriptors() const;
     bool watch(int operation, int descriptor, std::uint64_t event, std::uint32_t kinds);
     /// After the server's end only answers are left to be written.
     [[nodiscard]] bool over() const;
@@ -70,6 +71,7 @@ private:
 
     // clients.cpp
     void accept_all();
+    [[nodiscard]] UniqueFd next_client();
     /// The connection that has waited longest for its request, or for its end, gives way.
     bool make_room();
     void drop(Connection& one);
@@ -173,7 +175,7 @@ private:
     std::string line_;
     std::size_t bodies_ = 0, answers_ = 0;
     std::uint32_t server_watched_ = EPOLLIN;
-    bool draining_ = false, input_ended_ = false, server_ended_ = false;
+    bool draining_ = false, input_ended_ = false, server_ended_ = false, tls_ended_ = false;
     Counts counts_;
 };
 

@@ -54,6 +54,8 @@ void Front::server_gone() {
     answers_until_ = now_ + last_time;
     watch(EPOLL_CTL_DEL, jobs_descriptor, 0, 0);
     watch(EPOLL_CTL_DEL, listener_descriptor, 0, 0);
+    if (settings_.tls)
+        ::shutdown(listener_descriptor, SHUT_RD);  // so that callgate-tls waits for no room there
     draining_ = true;
     in_flight_.clear();
     std::vector<std::shared_ptr<Connection>> waiting;

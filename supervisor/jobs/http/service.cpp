@@ -17,6 +17,7 @@
 
 #include "base/number.hpp"
 #include "base/process/spawn.hpp"
+#include "tls/protocol.hpp"
 
 namespace callgate::jobs::http {
 
@@ -96,7 +97,7 @@ std::optional<Name> read_name(std::string_view host, std::uint16_t port) {
     return name;
 }
 
-Expected<Listener> listen_tcp(std::string_view address) {
+Expected<Listener> listen_tcp(std::string_view address, std::string_view scheme) {
     const std::size_t colon = address.rfind(':');
     const std::string_view host = address.substr(0, colon);
     const auto port =
@@ -121,15 +122,16 @@ Expected<Listener> listen_tcp(std::string_view address) {
         return cannot(address);
     // The port stands at the same place in both families.
     const std::uint16_t bound = ntohs(reinterpret_cast<const sockaddr_in&>(name->storage).sin_port);
-    made.shown = "http://" + std::string(host) + ':' + std::to_string(bound);
+    made.shown = std::string(scheme) + "://" + std::string(host) + ':' + std::to_string(bound);
     return made;
 }
 
-Expected<Child> start_front(const Listener& listener, const FrontSettings& settings, const UniqueFd& jobs,
+/// `connections` is what the front gets as its listener.
+Expected<Child> start_front(const UniqueFd& connections, const FrontSettings& settings, const UniqueFd& jobs,
                             const SignalState& signals) {
     auto file = make_file(text_of(settings));
     if (!file) return Problem{"cannot start the front of --http: " + file.error().message()};
-    const UniqueFd socket(::fcntl(listener.socket.get(), F_DUPFD_CLOEXEC, first_descriptor));
+    const UniqueFd socket(::fcntl(connections.get(), F_DUPFD_CLOEXEC, first_descriptor));
     const char* const path = ::getenv("PATH");
     auto child =
         spawn(own_program, {"callgate", front_word}, {std::string("PATH=") + (path == nullptr ? "" : path)},
@@ -141,17 +143,24 @@ Expected<Child> start_front(const Listener& listener, const FrontSettings& setti
     return std::move(*child);
 }
 
-/// The front's status, once it has written the last answers.
-int end_front(const Child& front) {
-    pollfd ended{front.pidfd.get(), POLLIN, 0};
-    if (::poll(&ended, 1, last_answers_ms) == 0) ::kill(front.pid, SIGKILL);
-    return reap(front.pid);
+/// A process's status, once it has written the last answers.
+int wait_for_end(const Child& process) {
+    pollfd ended{process.pidfd.get(), POLLIN, 0};
+    if (::poll(&ended, 1, last_answers_ms) == 0) ::kill(process.pid, SIGKILL);
+    return reap(process.pid);
+}
+
+Problem ended_by_itself(std::string_view who, int status) {
+    return Problem{std::string(who) + " has ended by itself (" +
+                   (WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                                        : "status " + std::to_string(WEXITSTATUS(status))) +
+                   ")"};
 }
 
 }  // namespace
 
-Expected<Listener> listen(std::string_view address) {
-    return address.starts_with("unix:") ? listen_unix(address) : listen_tcp(address);
+Expected<Listener> listen(std::string_view address, std::string_view scheme) {
+    return address.starts_with("unix:") ? listen_unix(address) : listen_tcp(address, scheme);
 }
 
 Expected<std::string> read_token(std::string text) {
@@ -166,7 +175,7 @@ Expected<std::string> read_token(std::string text) {
     return text;
 }
 
-Expected<End> serve(const Settings& settings, const Listener& listener, const FrontSettings& front,
+Expected<End> serve(const Settings& settings, const Listener& listener, const FrontSettings& front, Tls* tls,
                     std::chrono::milliseconds drain, const std::function<void()>& ready) {
     std::array<int, 2> pair{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
@@ -179,24 +188,23 @@ Expected<End> serve(const Settings& settings, const Listener& listener, const Fr
     Expected<Child> child = Child{};
     const SignalState signals = SignalState::current();
     const auto start = [&] {
-        child = start_front(listener, front, theirs, signals);
+        child = start_front(tls == nullptr ? listener.socket : tls->control, front, theirs, signals);
         theirs.reset();
+        if (tls != nullptr) tls->control.reset();  // so that the front and callgate-tls see each other's end
         if (child) ready();
         return child.has_value();
     };
-    const End end = jobs::serve(settings, front.jobs, {drain, start});
+    const End how = jobs::serve(settings, front.jobs, {drain, start});
     if (!child) return child.error();
     ::shutdown(ours.get(), SHUT_RDWR);
-    const int status = end_front(*child);
+    const int status = wait_for_end(*child);
+    const int tls_status = tls == nullptr ? 0 : wait_for_end(tls->process);
     struct stat now {};
     if (!listener.path.empty() && ::lstat(listener.path.c_str(), &now) == 0 && now.st_ino == listener.inode)
         ::unlink(listener.path.c_str());
-    if (status != 0)
-        return Problem{"the front of --http has ended by itself (" +
-                       (WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                                            : "status " + std::to_string(WEXITSTATUS(status))) +
-                       ")"};
-    return end;
+    if (tls_status != 0) return ended_by_itself(tls::program_name, tls_status);
+    if (status != 0) return ended_by_itself("the front of --http", status);
+    return how;
 }
 
 }  // namespace callgate::jobs::http

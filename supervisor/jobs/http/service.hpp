@@ -14,29 +14,31 @@
 #include "base/expected.hpp"
 #include "base/unique_fd.hpp"
 #include "supervisor/jobs/http/front.hpp"
+#include "supervisor/jobs/http/tls.hpp"
 #include "supervisor/jobs/server.hpp"
 
 namespace callgate::jobs::http {
 
 struct Listener {
     UniqueFd socket;
-    std::string shown;      // "http://127.0.0.1:8080", "unix:/run/callgate.sock"
+    std::string shown;      // "https://127.0.0.1:8080", "unix:/run/callgate.sock"
     std::string path;       // of a unix socket; "" for TCP
     bool loopback = false;  // of TCP: only this machine reaches it
     ino_t inode = 0;        // of `path`
 };
 
 /// `address` is ADDRESS:PORT, localhost:PORT or unix:PATH. A port 0 is any free one. A unix socket is the
-/// caller's alone. One that nobody serves is replaced.
-[[nodiscard]] Expected<Listener> listen(std::string_view address);
+/// caller's alone. One that nobody serves is replaced. `scheme` is that of the URL of a TCP address.
+[[nodiscard]] Expected<Listener> listen(std::string_view address, std::string_view scheme);
 
 /// Reads what a token is made of; `text` is the file's. Fails where it is short, or a path could not hold it.
 [[nodiscard]] Expected<std::string> read_token(std::string text);
 
 /// Serves until a signal, then takes no more jobs, lets those that run end within `drain`, and returns. Calls
-/// `ready` when signals do so. Fails where the front could not start or has ended by itself.
+/// `ready` when signals do so. Fails where the front could not start, or where it or callgate-tls has ended
+/// by itself. `tls` is null where the front itself accepts connections.
 [[nodiscard]] Expected<End> serve(const Settings& settings, const Listener& listener,
-                                  const FrontSettings& front, std::chrono::milliseconds drain,
+                                  const FrontSettings& front, Tls* tls, std::chrono::milliseconds drain,
                                   const std::function<void()>& ready);
 
 }  // namespace callgate::jobs::http
