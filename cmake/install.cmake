@@ -1,7 +1,10 @@
-# `cmake --install BUILD [--component runtime|development]`. runtime: what a user needs. development: symbols for a debugger,
-# and the schema of rules for editors.
+# `cmake --install BUILD [--component runtime|tls|development]`. runtime: what a user needs. tls: callgate-tls, where it was
+# built. development: symbols for a debugger, and the schema of rules for editors.
 include(GNUInstallDirs)
 install(TARGETS callgate RUNTIME COMPONENT runtime)
+if(TARGET callgate-tls)
+  install(TARGETS callgate-tls RUNTIME COMPONENT tls)
+endif()
 install(DIRECTORY ${SHARE_DIRECTORY}/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT runtime)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 file(GLOB PAGES CONFIGURE_DEPENDS docs/*.md)

@@ -31,7 +31,7 @@ while [ "${1:-}" = --engine ]; do
     shift 2
 done
 [ "$(id -u)" = 0 ] || fail 'only root can start them'
-[ -x build/callgate ] && [ -x build/switched/callgate ] || fail 'build first: build/ lacks the program'
+[ -x build/callgate ] && [ -x build/callgate-tls ] && [ -x build/switched/callgate ] || fail 'build first: build/ lacks the program'
 user=cg-engines  # whose podman is the rootless one
 
 # The outer half: the account and the directory, and the namespaces in which the inner half is this script again.
@@ -86,6 +86,7 @@ export STORAGE_DRIVER=vfs
 # The images: the program's, whose first stage is what this build has made, and one with tests that takes the program from it.
 root_store=(--root "$work/podman/store" --runroot "$work/podman/run")
 strip -o "$work/image/src/build/callgate" build/callgate
+cp build/callgate-tls "$work/image/src/build/"
 buildah "${root_store[@]}" build --quiet --isolation chroot --build-context "build=$work/image" --tag callgate . >/dev/null
 system=$work/system
 mkdir -p "$system"/{usr,proc,sys,dev,run,tmp,root,home,var/tmp}

@@ -209,6 +209,7 @@ make_root() {
     mkdir -p "$root"/callgate/build/switched
     cp -a rules agent supervisor tests docs "$root"/callgate/
     cp -a $build/callgate $build/programs "$root"/callgate/build/
+    [ ! -e $build/callgate-tls ] || cp $build/callgate-tls "$root"/callgate/build/
     $machine-linux-gnu-strip -o "$root"/callgate/build/switched/callgate $build/switched/callgate
     install -m 0755 tools/kernels_init.sh "$root"/callgate-init
 }

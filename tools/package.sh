@@ -2,8 +2,8 @@
 # tools/package.sh [KIND]...: packages of the program in build/, into build/package/: wheel, npm, deb, tar. When none is named,
 # it makes all, and beside them a bill of materials and SHA256SUMS. CALLGATE_BUILD_DIRECTORY names another build.
 #
-# Each holds the one static program, the manual pages, completions and the licence. The same build makes the same bytes: all
-# times are SOURCE_DATE_EPOCH, by default the time of the last commit. CALLGATE_PACKAGES names another directory, absolute.
+# Each holds the static program, the manual pages, completions and the licence. Tar and deb also hold callgate-tls: they install
+# services. The same build makes the same bytes: all times are SOURCE_DATE_EPOCH, by default the time of the last commit. CALLGATE_PACKAGES names another directory, absolute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
@@ -26,15 +26,19 @@ rm -rf "$place"
 mkdir -p "$place"
 summary='run a program that you do not trust, under rules'
 
-# staged PREFIX: installs what users need into the stage.
+# staged PREFIX [COMPONENT]...: installs what users need into the stage, and these components.
 staged() {
+    local component prefix=$1
+    shift
     rm -rf "$stage"
-    cmake --install "$build" --component runtime --prefix "$stage$1" >/dev/null
+    for component in runtime "$@"; do
+        cmake --install "$build" --component "$component" --prefix "$stage$prefix" >/dev/null
+    done
 }
 
 make_tar() {
     local name=callgate-$version-linux-$machine
-    staged "/$name"
+    staged "/$name" tls
     tar -C "$stage" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu \
         -cf - "$name" | gzip -9n >"$place/$name.tar.gz"
 }
@@ -75,7 +79,7 @@ make_deb() {
     [ "$machine" != x86_64 ] || architecture=amd64
     [ "$machine" != aarch64 ] || architecture=arm64
     date=$(date -u -R -d "@$SOURCE_DATE_EPOCH")
-    staged /usr
+    staged /usr tls
     mkdir -p "$stage/DEBIAN" "$stage/usr/share/lintian/overrides"
     mv "$stage/usr/share/zsh/site-functions" "$stage/usr/share/zsh/vendor-completions"
     rm "$doc/LICENSE"  # Debian has this licence in one place
@@ -97,11 +101,13 @@ License: Apache-2.0
  On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.
 TEXT
     cat >"$stage/usr/share/lintian/overrides/callgate" <<TEXT
-# The program must run beside any C library, also that of a container, and has nothing to load at its start.
+# The programs must run beside any C library, also that of a container, and have nothing to load at their start.
 callgate: statically-linked-binary [usr/bin/callgate]
-# It holds libsodium, c-ares and the rest for the same reason. The bill of materials names their versions.
+$([ ! -e "$stage/usr/bin/callgate-tls" ] || echo 'callgate: statically-linked-binary [usr/bin/callgate-tls]')
+# They hold libsodium, c-ares, OpenSSL and the rest for the same reason. The bill of materials names their versions.
 callgate: embedded-library *
 TEXT
+    sed -i '/^$/d' "$stage/usr/share/lintian/overrides/callgate"
     cat >"$stage/DEBIAN/control" <<TEXT
 Package: callgate
 Version: $version

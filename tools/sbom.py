@@ -23,7 +23,8 @@ def said(*line: str) -> str:
 
 def files_of(build: Path) -> set[Path]:
     """All files from outside the sources that the program was made of."""
-    inputs = said("ninja", "-C", str(build), "-t", "inputs", "callgate").splitlines()
+    programs = [one for one in ("callgate", "callgate-tls") if (build / one).exists()]
+    inputs = said("ninja", "-C", str(build), "-t", "inputs", *programs).splitlines()
     objects = [one for one in inputs if one.endswith(".o")]
     found = {(build / one.strip()).resolve() for one in said("ninja", "-C", str(build), "-t", "deps", *objects).splitlines()
              if one.startswith("    ")}
@@ -35,8 +36,9 @@ def files_of(build: Path) -> set[Path]:
     found.add(names)
     words = json.loads((build / "compile_commands.json").read_text())[0]["command"].split()
     compiler = [words[0], *(one for one in words if one.startswith("--sysroot="))]
-    link = (build / "build.ninja").read_text().partition("\nbuild callgate: ")[2].partition("\n\n")[0]
-    for name in re.findall(r"(?<=\s)-l(\S+)", link) + ["stdc++", "m", "c", "gcc", "gcc_eh"]:
+    ninja = (build / "build.ninja").read_text()
+    links = "".join(ninja.partition(f"\nbuild {one}: ")[2].partition("\n\n")[0] for one in programs)
+    for name in sorted({*re.findall(r"(?<=\s)-l(\S+)", links), "stdc++", "m", "c", "gcc", "gcc_eh"}):
         found.add(Path(said(*compiler, f"-print-file-name=lib{name}.a").strip()).resolve())
     top = Path(__file__).resolve().parents[1]
     own = {one for one in found if top in one.parents and build / "root" not in one.parents}

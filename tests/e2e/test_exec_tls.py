@@ -32,9 +32,8 @@ def openssl(place: Path, *words: str) -> None:
 @pytest.fixture(scope="module")
 def made(stage):
     """Certificates of an authority of this test, and the programs."""
-    require("openssl")
-    beside = Path(f"{os.environ['CALLGATE']}-tls")
-    assert beside.exists(), f"{beside} was not built: install libssl-dev, and configure anew"
+    beside = f"{os.environ['CALLGATE']}-tls"  # built where libssl-dev is installed
+    require("openssl", beside)
     for name in ("callgate-tls", "callgate-switched-tls"):
         shutil.copy(beside, stage.bin / name)
     place = stage.root / "certificates"

@@ -22,6 +22,7 @@ sys.path.append(str(TOP / "demo"))
 
 import record  # noqa: E402
 
+TLS = (TOP / "build/callgate-tls").exists()  # test_exec_tls.py names what it needs
 ROOTS = 3 if harness.SOAK else 0
 SUITES = ("bookworm", "trixie", "noble")[:ROOTS]
 KEY = "/home/newcomer/.ssh/id_ed25519"
@@ -70,7 +71,7 @@ def test_checksums_and_bill_of_materials(packages):
     own = bill["metadata"]["component"]["hashes"][0]["content"]
     assert own == hashlib.sha256(Path(os.environ["CALLGATE"]).read_bytes()).hexdigest()
     known = {one["name"]: one["version"] for one in bill["components"]}
-    for name in ("libc6-dev", "libsodium-dev", "libc-ares-dev", "publicsuffix"):
+    for name in ("libc6-dev", "libsodium-dev", "libc-ares-dev", "publicsuffix", *(["libssl-dev"] if TLS else [])):
         shown = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", name], capture_output=True, text=True, check=True).stdout
         assert known[name] == shown
 
@@ -79,6 +80,13 @@ def test_lintian_finds_no_error(packages):
     require("lintian")
     said = subprocess.run(["lintian", "--fail-on", "none", *packages.glob("*.deb")], capture_output=True, text=True, check=False).stdout
     assert not [one for one in said.splitlines() if one.startswith("E:")] and "mismatched-override" not in said, said
+
+
+def test_packages_that_install_services_hold_the_program_for_tls(packages):
+    (deb,), (tar,), (npm,), (wheel,) = (packages.glob(one) for one in ("*.deb", "*-linux-*.tar.gz", "callgate-*.tgz", "*.whl"))
+    for line, holds in ((["dpkg-deb", "-c", deb], True), (["tar", "-tf", tar], True), (["tar", "-tf", npm], False), (["unzip", "-l", wheel], False)):
+        names = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+        assert "bin/callgate" in names and ("callgate-tls" in names) == (holds and TLS), names
 
 
 def test_npx_runs_the_program_of_the_package(packages, box, measured):
