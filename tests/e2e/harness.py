@@ -243,14 +243,16 @@ class Stage:
         self.boxes = 0
         self.callgate = self._binary("CALLGATE", "callgate")
         self.switched = self._binary("CALLGATE_SWITCHED", "callgate-switched")
+        if self._binary("CALLGATE", "callgate-tls", "-tls"):  # built where libssl-dev is installed
+            (self.bin / "callgate-switched-tls").symlink_to("callgate-tls")
         programs = Path(os.environ.get("PROGRAMS", ""))
         for program in sorted(programs.iterdir()) if programs.is_dir() and str(programs) != "." else []:
             if program.is_file() and os.access(program, os.X_OK):
                 self._copy(program, self.bin / program.name)
 
-    def _binary(self, variable: str, name: str) -> Path | None:
-        binary = os.environ.get(variable)
-        if not binary or not os.access(binary, os.X_OK):
+    def _binary(self, variable: str, name: str, suffix: str = "") -> Path | None:
+        binary = os.environ.get(variable, "") + suffix
+        if not os.access(binary, os.X_OK):
             return None
         self._copy(Path(binary), self.bin / name)
         return self.bin / name

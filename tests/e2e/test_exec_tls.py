@@ -31,11 +31,8 @@ def openssl(place: Path, *words: str) -> None:
 
 @pytest.fixture(scope="module")
 def made(stage):
-    """Certificates of an authority of this test, and the programs."""
-    beside = f"{os.environ['CALLGATE']}-tls"  # built where libssl-dev is installed
-    require("openssl", beside)
-    for name in ("callgate-tls", "callgate-switched-tls"):
-        shutil.copy(beside, stage.bin / name)
+    """Certificates of an authority of this test."""
+    require("openssl", str(stage.bin / "callgate-tls"))
     place = stage.root / "certificates"
     place.mkdir()
     openssl(place, "req", "-x509", *SMALL, "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from served import TOKEN, serving
+from served import TOKEN, encrypted, serving
 
 pytest.importorskip("e2b_code_interpreter")
 from e2b import (
@@ -38,6 +38,21 @@ def url(service):
 @pytest.fixture
 def sandbox(url):
     return Sandbox.create(debug=True, sandbox_url=url)
+
+
+def test_over_tls(binary, workdir, monkeypatch):
+    """It comes first: the client reads the authorities that it trusts once."""
+    with serving(binary, workdir, monkeypatch, *encrypted(binary, workdir, monkeypatch)) as address:
+        assert address.startswith("https://")
+        sandbox = Sandbox.create(debug=True, sandbox_url=f"{address}/{TOKEN}")
+        pieces = []
+        assert sandbox.commands.run("head -c 300000 /dev/zero | tr '\\0' x", on_stdout=pieces.append).stdout == "x" * 300_000
+        assert "".join(pieces) == "x" * 300_000 and sandbox.run_code("6 * 7").text == "42"
+        reads = sandbox.commands.run("cat", background=True, stdin=True)
+        reads.send_stdin("in\n")
+        assert next(iter(reads)) == ("in\n", None, None)
+        reads.close_stdin()
+        assert reads.wait().exit_code == 0
 
 
 def test_commands(sandbox):

@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 import pytest
 import requests
 from questions import with_time
-from served import TOKEN, serving
+from served import TOKEN, encrypted, serving
 
 sandbox_fusion = pytest.importorskip("sandbox_fusion")
 from sandbox_fusion import (  # noqa: E402
@@ -66,6 +66,14 @@ def test_languages(service):
             assert (told.compile_result is not None) == (language in ("cpp", "java"))
             tried.append(language)
     assert len(tried) >= 2, tried
+
+
+def test_over_tls(binary, workdir, monkeypatch):
+    with serving(binary, workdir, monkeypatch, *encrypted(binary, workdir, monkeypatch)) as address:
+        assert address.startswith("https://")
+        sandbox_fusion.set_sandbox_endpoint(f"{address}/{TOKEN}")
+        told = run("bash", "rev", stdin="callgate\n")
+        assert (told.status, told.run_result.stdout) == (RunStatus.Success, "etagllac\n"), told
 
 
 def test_every_end(service):
