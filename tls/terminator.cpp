@@ -20,8 +20,8 @@ constexpr int pair_buffer = 32768;  // the kernel keeps twice as much
 constexpr std::chrono::seconds leave_time{30}, end_time{2};
 constexpr int max_accepted = 16;  // before others have their turn
 
-// A client has two descriptors; the lowest bit of its events says which.
-constexpr std::uint64_t control_event = 0, listener_event = 1, first_client = 1;
+// A client, whose number is at least 1, has two descriptors. The lowest bit of its events says which.
+constexpr std::uint64_t control_event = 0, listener_event = 1;
 constexpr std::uint64_t socket_event(std::uint64_t number) { return 2 * number; }
 constexpr std::uint64_t front_event(std::uint64_t number) { return 2 * number + 1; }
 

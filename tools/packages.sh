@@ -44,7 +44,7 @@ choose_distribution() {
     if [ "$id $version" = 'debian 12' ]; then
         packages_build+=' libboost1.81-dev'
     else
-        packages_build+=' libboost-dev'
+        packages_build+=' libboost-dev zlib1g-dev libzstd-dev'  # Debian 13's static libcrypto names the last two
     fi
     # Ubuntu's package of that name is a snap: the test says so by name.
     [ "$id" != debian ] || packages_test+=' chromium'
