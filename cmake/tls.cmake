@@ -22,7 +22,8 @@ if(OPENSSL_FOUND)
   endforeach()
 endif()
 if(NOT TLS_LINKS)
-  message(STATUS "callgate-tls is left out: libssl-dev is missing, or a static library that it names")
+  unset(TLS_LINKS CACHE)  # it may be installed before the next time
+  message(WARNING "callgate-tls is left out: libssl-dev is missing, or a static library that it needs. CALLGATE_TLS=OFF says that this is meant.")
   return()
 endif()
 

@@ -146,8 +146,14 @@ void Client::front_closed(std::span<char> buffer) {
 }
 
 std::uint32_t Client::socket_events() const {
-    // A client that has gone is seen, although what it sent before cannot be passed on.
-    return read_wants_ | write_wants_ | (to_front_.empty() ? 0U : std::uint32_t{EPOLLRDHUP});
+    if (!shaken_) return read_wants_;
+    const bool reads = to_front_.empty() && !client_ended_ && front_;
+    const bool writes = !to_client_.empty() || (front_ended_ && !goodbye_said_);
+    // A turn may end before the operation has said what it waits for.
+    return (reads ? read_wants_ != 0 ? read_wants_ : std::uint32_t{EPOLLIN} : 0U) |
+           (writes ? write_wants_ != 0 ? write_wants_ : std::uint32_t{EPOLLOUT} : 0U) |
+           // A client that has gone is seen, although what it sent before cannot be passed on.
+           (to_front_.empty() ? 0U : std::uint32_t{EPOLLRDHUP});
 }
 
 std::uint32_t Client::front_events() const {

@@ -116,8 +116,8 @@ def test_jobs_and_streams_come_over_tls(box, keys):
     with service(box, keys) as server, server.connect() as line, server.connect() as stream:
         assert line.version() == "TLSv1.3" and server.ask("/healthz") == (200, {"status": "ok"})
         for number in range(2):
-            status, answer = server.ask("/v1/jobs", bash("cat; echo e >&2; exit 3", stdin="é" * 40_000, id=number), over=line)
-            assert (status, answer["output"], answer["error"], answer["id"]) == (200, "é" * 40_000, "e\n", number)
+            status, answer = server.ask("/v1/jobs", bash("cat; echo e >&2; exit 3", stdin="é" * 400_000, id=number), over=line)
+            assert (status, answer["output"], answer["error"], answer["id"]) == (200, "é" * 400_000, "e\n", number)
             check(answer)
         stream.sendall(request(bash("echo first; read -r x < fifo; echo $x; head -c 300000 /dev/zero", stream=True), b"Connection: close"))
         events = stream.makefile("rb")
