@@ -230,7 +230,24 @@ def test_clients_that_do_not_speak_tls_harm_nobody(box, keys):
             half.sendall(bytes([byte]))
         assert server.ask("/v1/jobs", bash("echo served"))[1]["output"] == "served\n"
         assert half.recv(5)[:1] == b"\x16", "the slow one is answered, too"
+        for size in (1, 5, 100):  # a client that stops speaking TLS after its handshake
+            with server.connect() as line, socket.socket(fileno=os.dup(line.fileno())) as beneath:
+                line.sendall(request(bash("echo lost"))[:-1])
+                beneath.sendall(b"\x17\x03\x03\x00\x20"[:size] + b"x" * size)
+        waiting.close()
+        harness.until(lambda: os.geteuid() != 0 or len(os.listdir(f"/proc/{tls}/fd")) == 6, "the listener and its own descriptors are left alone")
         assert server.tls == tls
+
+
+def test_the_oldest_handshake_gives_way(box, keys):
+    with many_files(1_100) as wanted, service(box, keys) as server, contextlib.ExitStack() as crowd:
+        if wanted < 1_100:
+            pytest.skip("the limit of open files is too low")
+        halves = [crowd.enter_context(server.plain()) for _ in range(wanted)]
+        assert halves[0].recv(1) == b"" and server.ask("/healthz")[0] == 200
+        halves[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):  # a later one stays
+            halves[-1].recv(1)
 
 
 def test_a_crowd_keeps_nobody_out(box, keys):
