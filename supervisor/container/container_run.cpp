@@ -6,12 +6,14 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 
@@ -69,7 +71,7 @@ private:
     const calls::ProcessNeeds processes_;
     WorkerNeeds needs_;
     WorkerPool workers_;
-    std::atomic<bool> sync_{false}, count_{false};
+    std::atomic<bool> sync_{false}, count_{false}, killed_{false};
 };
 
 Supervision::Supervision(const Container& container, UniqueFd listener, const enforce::FilterSpec& filter)
@@ -92,7 +94,11 @@ Supervision::Supervision(const Container& container, UniqueFd listener, const en
                         return locks_.refuses(*container_.rules.rules, one);
                     },
                 .is_own_address = is_own_address,
-                .kill_tree = [this] { container_.place.end(); },
+                .kill_tree =
+                    [this] {
+                        killed_ = true;
+                        container_.place.end();
+                    },
                 .sync_log = [this] { sync_ = true, wake(); },
                 .count_soon = [this] { count_ = true, wake(); }},
       files_{.plan = container.rules.plan,
@@ -171,6 +177,13 @@ std::string Supervision::end() {
     const audit::Counts counts = report_.counts();
     audit::RunEnd end;
     end.outcome = Outcome::exited;
+    if (const std::optional<int> status = container_.place.wait_status(); status && WIFSIGNALED(*status)) {
+        end.outcome = Outcome::signaled;
+        end.signal = WTERMSIG(*status);
+    } else if (status) {
+        end.exit_code = WEXITSTATUS(*status);
+    }
+    if (killed_) end.outcome = Outcome::killed_by_rule;
     end.duration_ms = duration_cast<milliseconds>(steady_clock::now() - started_).count();
     end.counts = counts;
     if (container_.log != nullptr) {

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -65,6 +67,17 @@ bool shows(const UniqueFd& root, ino_t pid_namespace) {
            ::fstatat(first.get(), "pid", &shown, 0) == 0 && shown.st_ino == pid_namespace;
 }
 
+/// struct pidfd_info of <linux/pidfd.h>, which Debian 12's headers lack. The handle keeps the status of a
+/// process that its parent has waited for.
+struct ProcessInfo {
+    std::uint64_t mask = 0, cgroup = 0;
+    std::uint32_t numbers[11] = {};
+    std::int32_t status = 0;
+};
+static_assert(sizeof(ProcessInfo) == 64);
+constexpr std::uint64_t info_exit = 8;
+constexpr unsigned long get_info = _IOWR(0xFF, 11, ProcessInfo);
+
 bool has_ended(const UniqueFd& process) {
     pollfd entry{process.get(), POLLIN, 0};
     return ::poll(&entry, 1, 0) != 0;
@@ -113,6 +126,18 @@ Expected<void> Place::enter() const {
 }
 
 bool Place::has_own_users() const { return (namespaces_ & CLONE_NEWUSER) != 0; }
+
+std::optional<int> Place::wait_status() const {
+    constexpr int patience_ms = 10'000;
+    for (bool waited : {false, true}) {
+        ProcessInfo info{.mask = info_exit};
+        if (::ioctl(first_.get(), get_info, &info) != 0) return std::nullopt;
+        if ((info.mask & info_exit) != 0) return info.status;
+        pollfd hang_up{first_.get(), 0, 0};
+        if (!waited) ::poll(&hang_up, 1, patience_ms);
+    }
+    return std::nullopt;
+}
 
 void Place::end() const { ::syscall(SYS_pidfd_send_signal, first_.get(), SIGKILL, nullptr, 0); }
 

@@ -15,6 +15,8 @@
 
 #include <sys/types.h>
 
+#include <optional>
+
 #include "base/expected.hpp"
 #include "base/unique_fd.hpp"
 
@@ -33,6 +35,10 @@ public:
 
     /// Ends the container: its first process, and so all others. Any thread.
     void end() const;
+
+    /// How the first process ended, as wait(2) says it. Call it when no process of the container is left: it
+    /// waits until the runtime has taken notice. Nothing if the kernel does not tell (before Linux 6.15).
+    [[nodiscard]] std::optional<int> wait_status() const;
 
 private:
     UniqueFd process_, first_;  // pidfds
