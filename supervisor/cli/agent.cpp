@@ -1,9 +1,12 @@
 // `callgate agent` supervises containers: their runtime hands over the listener of each.
 //
 // It listens on a unix socket, the `listenerPath` of the profiles that it prints. For each connection of a
-// trusted peer it forks a supervisor. That reads the state, chooses rules by annotation, opens the log and
-// enters the container (container/). This process reads nothing from a connection, and holds no listener. Its
-// end leaves the supervisors of running containers as they are. New containers then do not start.
+// trusted peer it forks a process, which reads the state. That of a new container forks the supervisor, which
+// chooses rules by annotation, opens the log and enters the container (container/). The process outside waits
+// for it, removes its name, and says if it was killed. A process that a runtime adds to a container goes to
+// the supervisor that is there (container/joining.hpp). The agent itself reads nothing from a connection, and
+// holds no listener. Its end leaves the supervisors of running containers as they are. New containers then do
+// not start.
 //
 // Rules come from a directory that nobody but the agent's user may write, by plain names. Whatever is wrong
 // with a container, its supervisor ends with a line. The listener closes with it, and calls fail with ENOSYS.
@@ -14,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +31,7 @@
 #include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/verbs.hpp"
 #include "supervisor/container/container_run.hpp"
+#include "supervisor/container/joining.hpp"
 #include "supervisor/container/oci_profile.hpp"
 #include "supervisor/host/host.hpp"
 #include "supervisor/run/setup_error.hpp"
@@ -44,6 +49,7 @@ constexpr std::chrono::seconds patience{10};
 
 struct Agent {
     std::string socket, rules, logs;
+    [[nodiscard]] std::string meetings() const { return socket + ".d"; }
 };
 
 std::string path_of_option(const Arguments& arguments, std::string_view name, std::string otherwise) {
@@ -99,7 +105,7 @@ std::unique_ptr<audit::Log> open_log_of(const Agent& agent, const std::string& r
 }
 
 /// The sentence with which the container is refused or ended; "" if nothing has to be said.
-std::string supervise_container(const Agent& agent, ProcessState& state) {
+std::string supervise_container(const Agent& agent, ProcessState& state, const UniqueFd& meeting) {
     const std::string text = read_rules(agent, state.rules);
     const Expected<Place> place = Place::of(state.process, state.first);
     if (!place) throw Failure(place.error().text);
@@ -116,27 +122,7 @@ std::string supervise_container(const Agent& agent, ProcessState& state) {
         throw Failure("its seccomp profile is not that of the rules " + state.rules +
                       ": print it anew with callgate agent --seccomp-profile " + state.rules);
     UniqueFd listener = std::move(state.listener);
-    return supervise({state, *place, rules, run, log.get()}, std::move(listener));
-}
-
-/// In a process of its own.
-[[noreturn]] void serve(const Agent& agent, UniqueFd connection) {
-    std::string who;
-    int status = 0;
-    try {
-        ::setsid();
-        ::signal(SIGCHLD, SIG_DFL);  // else what is held by ptrace would be reaped without its parent
-        Expected<ProcessState> state = receive_process_state(connection.get(), patience);
-        connection.reset();
-        if (!state) throw Failure(state.error().text);
-        who = "container " + state->id + ": ";
-        ::prctl(PR_SET_NAME, "callgate");
-        if (const std::string line = supervise_container(agent, *state); !line.empty()) say(who + line);
-    } catch (const std::exception& failure) {
-        say(who + failure.what() + "; its calls fail");
-        status = exit_failure;
-    }
-    ::_exit(status);
+    return supervise({state, *place, rules, run, meeting, log.get()}, std::move(listener));
 }
 
 /// A socket that an earlier agent left is replaced, and one that is answered is not.
@@ -163,6 +149,47 @@ UniqueFd listen_at(const std::string& path) {
     return socket;
 }
 
+/// Ends the process.
+[[noreturn]] void end(int status, const std::string& who, const std::string& line) {
+    if (!line.empty()) say(who + line);
+    ::_exit(status);
+}
+
+[[noreturn]] void supervise_new(const Agent& agent, ProcessState& state, const UniqueFd& meeting,
+                                const std::string& who) {
+    try {
+        end(0, who, supervise_container(agent, state, meeting));
+    } catch (const std::exception& failure) {
+        end(exit_failure, who, failure.what() + std::string("; its calls fail"));
+    }
+}
+
+/// In a process of its own.
+void serve(const Agent& agent, UniqueFd connection, std::string& who) {
+    Expected<ProcessState> state = receive_process_state(connection.get(), patience);
+    connection.reset();
+    if (!state) throw Failure(state.error().text);
+    who = "container " + state->id + ": ";
+    if (state->added()) {
+        if (const auto handed = hand_to_supervisor(agent.meetings(), *state, patience); !handed)
+            throw Failure(handed.error().text);
+        return;
+    }
+    const std::string name = agent.meetings() + "/" + meeting_name(*state);
+    UniqueFd meeting = listen_at(name);
+    const pid_t supervisor = ::fork();
+    if (supervisor == 0) supervise_new(agent, *state, meeting, who);
+    const int error = errno;
+    state->listener.reset();
+    meeting.reset();
+    int status = 0;
+    if (supervisor > 0) ::waitpid(supervisor, &status, 0);
+    ::unlink(name.c_str());
+    if (supervisor < 0) throw Failure(std::string("no process can be made: ") + std::strerror(error));
+    if (WIFSIGNALED(status))
+        throw Failure("its supervisor was ended by signal " + std::to_string(WTERMSIG(status)));
+}
+
 [[noreturn]] void accept_containers(const Agent& agent, const UniqueFd& socket) {
     struct sigaction reaped {};
     reaped.sa_handler = SIG_IGN;  // NOLINT(*-union-access)
@@ -181,7 +208,16 @@ UniqueFd listen_at(const std::string& path) {
         const pid_t child = ::fork();
         if (child == 0) {
             ::close(socket.get());
-            serve(agent, std::move(connection));
+            ::setsid();
+            ::signal(SIGCHLD, SIG_DFL);  // else what is held by ptrace would be reaped without its parent
+            ::prctl(PR_SET_NAME, "callgate");
+            std::string who;
+            try {
+                serve(agent, std::move(connection), who);
+            } catch (const std::exception& failure) {
+                end(exit_failure, who, failure.what() + std::string("; its calls fail"));
+            }
+            ::_exit(0);
         }
         if (child < 0) say(std::string("no process can be made for a container: ") + std::strerror(errno));
     }
@@ -205,6 +241,9 @@ int agent(const Arguments& arguments) {
     // A stranger who can make a socket of this name is handed containers.
     require_ours(agent.socket.substr(0, std::max<std::size_t>(agent.socket.rfind('/'), 1)));
     make_state_directory(agent.logs, "; give --logs DIR");
+    if (::mkdir(agent.meetings().c_str(), 0700) != 0 && errno != EEXIST)
+        throw Failure(agent.meetings() + ": " + std::strerror(errno));
+    require_ours(agent.meetings());
     ::prctl(PR_SET_DUMPABLE, 0);
     ::prctl(PR_SET_NAME, "callgate");
     const UniqueFd socket = listen_at(agent.socket);

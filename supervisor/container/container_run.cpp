@@ -1,6 +1,5 @@
 #include "supervisor/container/container_run.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <utility>
+#include <vector>
 
 #include "agent/created_ipc.hpp"
 #include "base/plural.hpp"
@@ -24,6 +24,7 @@
 #include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/calls/opaque.hpp"
 #include "supervisor/container/container_source.hpp"
+#include "supervisor/container/joining.hpp"
 #include "supervisor/enforce/filter_spec.hpp"
 #include "supervisor/host/own_addresses.hpp"
 #include "supervisor/receive/worker_pool.hpp"
@@ -46,11 +47,12 @@ public:
 
 private:
     void wake();
+    void wait(int timeout_ms);
     void look_after_log();
 
     const Container& container_;
     const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-    const UniqueFd end_, wake_;  // of the listener, which hangs up; an eventfd
+    const UniqueFd wake_;  // an eventfd
     ContainerSource source_;
     const enforce::RefusedCalls refused_;
     calls::Refusals refusals_;
@@ -76,9 +78,8 @@ private:
 
 Supervision::Supervision(const Container& container, UniqueFd listener, const enforce::FilterSpec& filter)
     : container_(container),
-      end_(::fcntl(listener.get(), F_DUPFD_CLOEXEC, 0)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      source_(std::move(listener), enforce::compile(enforce::with_refusals_notified(filter))),
+      source_(enforce::compile(enforce::with_refusals_notified(filter))),
       refused_(filter),
       grants_(container.rules.plan),
       moves_(*container.rules.rules, grants_),
@@ -118,7 +119,8 @@ Supervision::Supervision(const Container& container, UniqueFd listener, const en
              .refused = &refused_,
              .refusals = &refusals_},
       workers_(source_, needs_, [this] { wake(); }) {
-    if (!end_ || !wake_) throw SetupError("no descriptors are left");
+    if (!wake_) throw SetupError("no descriptors are left");
+    source_.add(std::move(listener));
     network_.udp = container.rules.plan.udp;
     report_.use_rules(container.rules.rules, "");
     kernel::CallerCache::expect_other_roots();
@@ -160,15 +162,23 @@ void Supervision::answer_calls() {
     workers_.prepare();
     workers_.start();
     constexpr int second = 1000;
-    for (bool awake = true;;) {
-        pollfd entries[] = {{end_.get(), 0, 0}, {wake_.get(), POLLIN, 0}};
-        ::poll(entries, 2, awake ? WorkerPool::tick_interval_ms : count_ ? second : -1);
+    for (bool awake = true; source_.forget_ended();) {
+        wait(awake ? WorkerPool::tick_interval_ms : count_ ? second : -1);
         std::uint64_t count = 0;
         if (::read(wake_.get(), &count, sizeof count) > 0) awake = true;
         awake = workers_.tick() && awake;
         look_after_log();
-        if ((entries[0].revents & POLLHUP) != 0) return;
     }
+}
+
+/// Until something has to be done: a listener has ended, or another one comes.
+void Supervision::wait(int timeout_ms) {
+    std::vector<pollfd> entries = source_.ends();
+    entries.push_back({wake_.get(), POLLIN, 0});
+    entries.push_back({container_.meeting.get(), POLLIN, 0});
+    if (::poll(entries.data(), entries.size(), timeout_ms) <= 0 || entries.back().revents == 0) return;
+    UniqueFd listener = take_added(container_.meeting, container_.state, container_.place.has_own_users());
+    if (listener) source_.add(std::move(listener));
 }
 
 std::string Supervision::end() {

@@ -29,6 +29,7 @@ struct Container {
     const Place& place;
     const ContainerRules& rules;
     const std::string& run;
+    const UniqueFd& meeting;    // processes that the runtime adds are handed over there (joining.hpp)
     audit::Log* log = nullptr;  // null: none is kept
 };
 

@@ -129,8 +129,7 @@ Expected<ProcessState> receive_process_state(int connection, std::chrono::millis
     found.metadata = json_read::text(member(state, "metadata"));
     if (const json& all = member(container, "annotations"); all.is_object() && all.contains(annotation))
         found.rules = json_read::text(all.at(std::string(annotation)));
-    if (found.id.empty() || found.process == 0)
-        return Problem{"the message lacks a container's id or a process's number"};
+    if (found.id.empty()) return Problem{"the message lacks a container's id"};
     if (found.first == 0) found.first = found.process;
     found.listener = listener_of(state, std::move(message->descriptors));
     if (!found.listener || !is_listener(found.listener.get()))

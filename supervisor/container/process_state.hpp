@@ -19,9 +19,12 @@ struct ProcessState {
     std::string id;        // the container's, for people
     std::string rules;     // the name in the annotation callgate.rules; "": there is none
     std::string metadata;  // listenerMetadata of the profile
-    pid_t process = 0;     // has the filter
-    pid_t first = 0;       // the container's first process
+    pid_t process = 0;     // has the filter; 0: the runtime did not say, as crun of an added one
+    pid_t first = 0;       // the container's first process; 0: the same
     UniqueFd listener;
+
+    /// Whether the container runs already, and the process was added to it.
+    [[nodiscard]] bool added() const { return process == 0 || process != first; }
 };
 
 /// Whether the other end of the connection may hand a container over.

@@ -211,6 +211,8 @@ CHECKS = (
     Mutant("container-rules-owner", (), user="root", test="test_agent_oci.py::test_rules_that_others_may_write_are_refused"),
     Mutant("container-devices", (), user="root", test="test_agent_oci.py::test_devices_are_those_of_the_container[runc]"),
     Mutant("container-descriptors", (), user="root", test="test_agent_oci.py::test_the_supervisor_is_no_peer_whose_descriptors_can_be_taken"),
+    Mutant("container-joins-own", (), user="root", test="test_agent_oci.py::test_an_added_process_of_other_rules_is_refused[rules]"),
+    Mutant("container-joins-traced", (), user="root", test="test_agent_oci.py::test_no_process_is_added_that_programs_could_trace[runc]"),
     Mutant("container-profile", (), user="root", test="test_agent_oci.py::test_another_profile_is_refused"),
     Mutant("protected-files", ("native.protected_file",)),
     Mutant("protected-links", ("native.protected_link",)),

@@ -66,9 +66,12 @@ class Agent:
             (self.rules / f"{name}.json").write_text(json.dumps(one))
         self.top = box.root / "container"
         self.make_root()
+        self.begin()
+
+    def begin(self) -> None:
         self.said = ""
-        self.process = subprocess.Popen([*room, *self.words()], stderr=subprocess.PIPE, env=box.environment(), text=True)
-        box.running.append(self.process)  # type: ignore[arg-type]
+        self.process = subprocess.Popen([*self.room, *self.words()], stderr=subprocess.PIPE, env=self.box.environment(), text=True)
+        self.box.running.append(self.process)  # type: ignore[arg-type]
         threading.Thread(target=self.listen, daemon=True).start()
         self.await_line("the agent listens on")
 
@@ -148,9 +151,18 @@ class Agent:
             return [json.loads(line) for line in text.splitlines()] if text.endswith("\n") and '"run.end"' in text.splitlines()[-1] else None
         return harness.until(whole, "the log ends")
 
+    def add(self, runtime: str, container: subprocess.Popen[str], script: str) -> tuple[int, str]:
+        """Another process of a container that runs: its status, and what it printed."""
+        done = subprocess.run([*self.room, runtime, "--log", str(self.top / "log"), "exec", container.args[-1], "/bin/sh", "-c", script],  # type: ignore[index]
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=harness.DEADLINE)
+        return done.returncode, done.stdout + done.stderr
+
     def supervisors(self) -> list[int]:
-        inner = harness.children(self.process.pid)
-        return [one for agent in inner for one in harness.children(agent)]
+        """Each has a process outside, which waits for it."""
+        found = [self.process.pid]
+        for _ in ("agents", "outside", "supervisors"):
+            found = [one for parent in found for one in harness.children(parent)]
+        return found
 
 
 @pytest.fixture(params=["root"])
@@ -479,11 +491,81 @@ def test_supervisors_outlive_the_agent_and_calls_do_not_outlive_a_supervisor(mad
     agent.process.wait()
     assert answer("open").startswith("open to all\n")
     assert "the secret" not in answer("secret")
+    agent.begin()
+    code, said = agent.add(RUNTIMES[0], running, "cat /data/open; cat /data/secret")  # the next agent finds them
+    assert "open to all" in said and "No such file" in said, (said, agent.said)
     for one in supervisors:
         os.kill(one, signal.SIGKILL)
     harness.until(lambda: not any(map(harness.alive, supervisors)), "the supervisor has ended")
+    agent.await_line("its supervisor was ended by signal 9; its calls fail")
     said = "".join(running.communicate("open\nsecret\n", timeout=harness.DEADLINE))
     assert "Function not implemented" in said and "to all" not in said and "the secret" not in said, said
+
+
+WAITS = "echo began; while read -r name; do cat /data/$name; done"
+
+
+@EACH
+def test_processes_that_are_added(made, runtime):
+    """They have the rules and the log of their container, also when the administrator has changed the file since."""
+    agent = made()
+    script = "cat /data/open; cat /data/secret; echo rest"
+    bare = agent.start(runtime, WAITS, supervised=False)
+    assert bare.stdout.readline() == "began\n"
+    assert agent.add(runtime, bare, script) == (0, "open to all\nthe secret\nrest\n")  # the control
+    bare.communicate()
+    running = agent.start(runtime, WAITS)
+    assert running.stdout.readline() == "began\n"
+    supervisors = agent.supervisors()
+    (agent.rules / "web.json").write_text(json.dumps({**WEB, "rules": [ALL, WRITES, CONNECTS]}))
+    for _ in range(2):
+        code, said = agent.add(runtime, running, script)
+        assert code == 0 and "open to all\nrest\n" in said and "the secret" not in said and "No such file" in said, (said, agent.said)
+    assert len(supervisors) == 1 and agent.supervisors() == supervisors
+    said = "".join(running.communicate("open\nsecret\n", timeout=harness.DEADLINE))
+    assert "open to all" in said and "No such file" in said, said
+    records = agent.records()
+    assert [one["event"]["action"] for one in records].count("run.start") == 1 == len(list(agent.logs.glob("*.jsonl")))
+    assert len({one["process"]["pid"] for one in records if one.get("callgate", {}).get("verdict") == "deny"}) == 3
+    assert agent.said.count("\n") == 2 and "denied 3 calls" in agent.said, agent.said  # it listens, and it has denied
+    harness.until(lambda: not list(Path(f"{agent.socket}.d").iterdir()), "no name is left")
+
+
+@EACH
+def test_no_process_is_added_that_programs_could_trace(made, runtime):
+    """Before it executes it is the runtime's, and its calls are continued."""
+    agent = made()
+    running = agent.start(runtime, WAITS, capabilities=("CAP_DAC_OVERRIDE", "CAP_SYS_PTRACE"))
+    assert running.stdout.readline() == "began\n"
+    code, said = agent.add(runtime, running, "cat /data/open")
+    assert code != 0 and "open to all" not in said, said
+    agent.await_line("they could trace the runtime; its calls fail")
+    assert running.communicate("open\n", timeout=harness.DEADLINE)[0] == "open to all\n"
+
+
+LISTENER = """
+import ctypes, socket, sys
+class Filter(ctypes.Structure): _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+libc, allow = ctypes.CDLL(None), (ctypes.c_uint16 * 4)(6, 0, 0, 0x7fff)
+libc.prctl(38, 1, 0, 0, 0)
+listener = libc.syscall(317 if sys.argv[3] == "x86_64" else 277, 1, 8, ctypes.byref(Filter(1, ctypes.addressof(allow))))
+client = socket.socket(socket.AF_UNIX)
+client.connect(sys.argv[1])
+socket.send_fds(client, [sys.argv[2].encode()], [listener])
+client.recv(1)
+"""
+
+
+@pytest.mark.parametrize("what", ["rules", "metadata"])
+def test_an_added_process_of_other_rules_is_refused(made, what):
+    agent = made()
+    running = agent.start(RUNTIMES[0], WAITS)
+    assert running.stdout.readline() == "began\n"
+    state = {"fds": ["seccompFd"], "pid": 0, "metadata": "other" if what == "metadata" else agent.profile("web")["listenerMetadata"],
+             "state": {"id": running.args[-1], "annotations": {"callgate.rules": "other" if what == "rules" else "web"}}}
+    subprocess.run(["/usr/bin/python3", "-c", LISTENER, str(agent.socket), json.dumps(state), os.uname().machine], check=True, timeout=harness.DEADLINE)
+    agent.await_line("whose rules or seccomp profile are not the container's; its calls fail")
+    running.communicate("", timeout=harness.DEADLINE)
 
 
 def send(path: Path, text: bytes, descriptors: tuple[int, ...] = ()) -> socket.socket:
