@@ -527,7 +527,8 @@ def test_processes_that_are_added(made, runtime):
     records = agent.records()
     assert [one["event"]["action"] for one in records].count("run.start") == 1 == len(list(agent.logs.glob("*.jsonl")))
     assert len({one["process"]["pid"] for one in records if one.get("callgate", {}).get("verdict") == "deny"}) == 3
-    assert agent.said.count("\n") == 2 and "denied 3 calls" in agent.said, agent.said  # it listens, and it has denied
+    agent.await_line("denied 3 calls\n")
+    assert agent.said.count("\n") == 2, agent.said  # it listens, and it has denied
     harness.until(lambda: not list(Path(f"{agent.socket}.d").iterdir()), "no name is left")
 
 
@@ -564,7 +565,10 @@ def test_an_added_process_of_other_rules_is_refused(made, what):
     state = {"fds": ["seccompFd"], "pid": 0, "metadata": "other" if what == "metadata" else agent.profile("web")["listenerMetadata"],
              "state": {"id": running.args[-1], "annotations": {"callgate.rules": "other" if what == "rules" else "web"}}}
     subprocess.run(["/usr/bin/python3", "-c", LISTENER, str(agent.socket), json.dumps(state), os.uname().machine], check=True, timeout=harness.DEADLINE)
-    agent.await_line("whose rules or seccomp profile are not the container's; its calls fail")
+    harness.until(lambda: len(harness.descendants(agent.process.pid)) == 3, "it is judged, and who handed it over has ended")
+    send(agent.socket, b"").close()
+    agent.await_line("no whole JSON object")
+    assert "whose rules or seccomp profile are not the container's; its calls fail" in agent.said, agent.said
     running.communicate("", timeout=harness.DEADLINE)
 
 
