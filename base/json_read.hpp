@@ -16,11 +16,11 @@ namespace callgate::json_read {
 
 using nlohmann::json;
 
+/// The value that `text` is; null if it is no JSON, or has more than 256 levels. Copying and writing a value
+/// take stack for each level.
+[[nodiscard]] json parse(std::string_view text);
 /// The object that `text` is; null if it is anything else.
-[[nodiscard]] inline json parse_object(std::string_view text) {
-    json value = json::parse(text, nullptr, false);
-    return value.is_object() ? value : json();
-}
+[[nodiscard]] json parse_object(std::string_view text);
 
 /// The member at a path of names, or null.
 template <typename... Names>

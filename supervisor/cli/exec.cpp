@@ -197,8 +197,11 @@ int serve_http(const Arguments& arguments, jobs::Settings settings, std::size_t 
         throw Failure(arguments.origin("http") + " " + *arguments.value("http") +
                       ": others can reach this address, so a token is needed; give --http-token FILE, or "
                       "serve on 127.0.0.1 or unix:PATH");
+    // A sender of jobs chooses their work directories, and reaches the sessions of other clients.
     if (!listener->path.empty() && check_enabled("service-socket-closed"))
         settings.options.push_back("--deny=" + listener->path);
+    if (listener->path.empty() && token.empty() && check_enabled("service-address-closed"))
+        settings.options.push_back("--deny=connect:" + listener->address);
     // A page in a browser reaches loopback, but cannot know a token.
     const bool no_browsers = token.empty() && listener->path.empty() && check_enabled("browsers-kept-out");
     const bool asked = check_enabled("token-asked-for");

@@ -51,7 +51,7 @@ struct Paths {
     }
 };
 
-constexpr std::string_view pattern_prefix = "glob:";
+constexpr std::string_view pattern_prefix = "glob:", connect_prefix = "connect:";
 
 /// "glob:DIRECTORY/PATTERN": names in a directory, which is no pattern. So a star in the name of a directory
 /// means itself, and links on the way are resolved as in a path.
@@ -95,9 +95,36 @@ void add_paths(std::vector<rules::Rule>& all, const Arguments& arguments, std::s
     }
 }
 
+void set_protocol(rules::Conditions& when, const std::optional<rules::Protocol>& protocol) {
+    if (!protocol) return;
+    when.protocol.tcp = *protocol == rules::Protocol::tcp;
+    when.protocol.udp = *protocol == rules::Protocol::udp;
+}
+
+/// Reads "HOST[:PORT][/udp]".
+void set_destination(rules::Conditions& when, const std::string& what, std::string_view text) {
+    Expected<rules::Destination> target = rules::parse_destination(text);
+    if (!target)
+        throw Failure(what + ": " + target.error().text +
+                      "; expected HOST[:PORT][/udp], such as 127.0.0.1:8080");
+    if (auto* host = std::get_if<rules::HostPattern>(&target->host)) {
+        when.host.push_back(std::move(*host));
+    } else {
+        when.address.push_back(std::get<rules::Cidr>(target->host));
+    }
+    if (target->port) when.port.push_back(*target->port);
+    set_protocol(when, target->protocol);
+}
+
 void add_denials(std::vector<rules::Rule>& all, const Arguments& arguments, const Paths& of) {
     const std::vector<std::string>& paths = arguments.values("deny");
     for (std::size_t index = 0; index < paths.size(); ++index) {
+        if (paths[index].starts_with(connect_prefix)) {
+            all.push_back(option_rule("deny", index, rules::Action::deny, Operation::connect));
+            set_destination(all.back().when, arguments.origin("deny") + " " + paths[index],
+                            std::string_view(paths[index]).substr(connect_prefix.size()));
+            continue;
+        }
         const rules::Glob glob = path_glob(arguments, "deny", paths[index], of);
         rules::Rule files = option_rule("deny", index, rules::Action::deny, rules::file_operations);
         files.when.path.push_back(glob);
@@ -123,30 +150,13 @@ bool add_unix_socket(rules::Conditions& when, const std::string& what, const std
     return true;
 }
 
-void set_protocol(rules::Conditions& when, const std::optional<rules::Protocol>& protocol) {
-    if (!protocol) return;
-    when.protocol.tcp = *protocol == rules::Protocol::tcp;
-    when.protocol.udp = *protocol == rules::Protocol::udp;
-}
-
 void add_connections(RuleChoice& choice, const Arguments& arguments, const Paths& of) {
     const std::vector<std::string>& targets = arguments.values("connect");
     for (std::size_t index = 0; index < targets.size(); ++index) {
         rules::Rule rule = option_rule("connect", index, rules::Action::allow, Operation::connect);
         const std::string what = arguments.origin("connect") + " " + targets[index];
-        if (!add_unix_socket(rule.when, what, targets[index], of)) {
-            Expected<rules::Destination> target = rules::parse_destination(targets[index]);
-            if (!target)
-                throw Failure(what + ": " + target.error().text +
-                              "; expected HOST[:PORT][/udp], such as 127.0.0.1:8080");
-            if (auto* host = std::get_if<rules::HostPattern>(&target->host)) {
-                rule.when.host.push_back(std::move(*host));
-            } else {
-                rule.when.address.push_back(std::get<rules::Cidr>(target->host));
-            }
-            if (target->port) rule.when.port.push_back(*target->port);
-            set_protocol(rule.when, target->protocol);
-        }
+        if (!add_unix_socket(rule.when, what, targets[index], of))
+            set_destination(rule.when, what, targets[index]);
         choice.sources.option_rules.push_back(std::move(rule));
     }
 }

@@ -69,6 +69,8 @@ Expected<void> check_allowed(const Job& job, const Settings& settings) {
     const auto allowed =
         std::ranges::find_if(job.allowances, [](const auto& one) { return one.first != "deny"; });
     if (allowed != job.allowances.end()) return refused(allowed->first, settings.policy);
+    const auto passed = std::ranges::find_if(job.environment, [](const auto& one) { return !one.second; });
+    if (passed != job.environment.end()) return refused("env." + passed->first, settings.policy);
     return {};
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "base/unique_fd.hpp"
@@ -15,7 +16,7 @@ namespace callgate::jobs {
 
 namespace {
 constexpr std::size_t max_waiting = 1000, max_waiting_bytes = std::size_t{64} << 20U;
-constexpr std::size_t piece = 65536;
+constexpr std::size_t piece = 65536, unbounded = std::numeric_limits<std::size_t>::max();
 
 ssize_t read_piece(int descriptor, std::array<char, piece>& bytes) {
     ssize_t got = -1;
@@ -26,8 +27,14 @@ ssize_t read_piece(int descriptor, std::array<char, piece>& bytes) {
 }  // namespace
 
 RequestReader::RequestReader(boost::asio::io_context& loop, int descriptor,
-                             std::function<void(Request, std::size_t)> arrived, std::function<void()> ended)
-    : descriptor_(descriptor), ready_(loop), arrived_(std::move(arrived)), ended_(std::move(ended)) {}
+                             std::function<void(Request, std::size_t)> arrived, std::function<void()> ended,
+                             bool bounded)
+    : descriptor_(descriptor),
+      ready_(loop),
+      arrived_(std::move(arrived)),
+      ended_(std::move(ended)),
+      max_waiting_(bounded ? max_waiting : unbounded),
+      max_waiting_bytes_(bounded ? max_waiting_bytes : unbounded) {}
 
 void RequestReader::start() {
     UniqueFd readiness(::epoll_create1(EPOLL_CLOEXEC));
@@ -63,8 +70,8 @@ void RequestReader::read_ready() {
 bool RequestReader::are_small(std::string_view bytes) {
     const auto lines = static_cast<std::size_t>(std::ranges::count(bytes, '\n'));
     const std::lock_guard lock(mutex_);
-    return line_.size() + bytes.size() <= piece && waiting_ + lines < max_waiting &&
-           waiting_bytes_ + line_.size() + bytes.size() < max_waiting_bytes;
+    return line_.size() + bytes.size() <= piece && waiting_ + lines < max_waiting_ &&
+           waiting_bytes_ + line_.size() + bytes.size() < max_waiting_bytes_;
 }
 
 void RequestReader::read_by_thread(std::string_view bytes) {
@@ -114,7 +121,7 @@ void RequestReader::hand_over(std::string_view line) {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
     {
         std::unique_lock lock(mutex_);
-        room_.wait(lock, [this] { return waiting_ < max_waiting && waiting_bytes_ < max_waiting_bytes; });
+        room_.wait(lock, [this] { return waiting_ < max_waiting_ && waiting_bytes_ < max_waiting_bytes_; });
         ++waiting_;
         waiting_bytes_ += line.size();
     }

@@ -23,9 +23,10 @@ namespace callgate::jobs {
 class RequestReader {
 public:
     /// The thread that reads calls both: the loop's, or later one of its own. `ended` is called at the end of
-    /// the input, and when reading fails.
+    /// the input, and when reading fails. Where it is not `bounded`, the sender bounds what waits.
     RequestReader(boost::asio::io_context& loop, int descriptor,
-                  std::function<void(Request, std::size_t size)> arrived, std::function<void()> ended);
+                  std::function<void(Request, std::size_t size)> arrived, std::function<void()> ended,
+                  bool bounded);
     /// Called by the loop's thread. If the kernel cannot read this descriptor without waiting (a file, a
     /// terminal, a kernel without RWF_NOWAIT), the thread of its own begins at once.
     void start();
@@ -55,6 +56,7 @@ private:
     std::mutex mutex_;
     std::condition_variable room_;
     std::size_t waiting_ = 0, waiting_bytes_ = 0;
+    const std::size_t max_waiting_, max_waiting_bytes_;
 };
 
 }  // namespace callgate::jobs

@@ -108,7 +108,8 @@ Server::Server(const Settings& settings, Form form, std::size_t max_jobs,
                   for (const auto& [id, execution] : running_) execution->end_input();
                   stop_if_done();
               });
-          }),
+          },
+          !drain),
       drain_(drain) {
     context_.piece = [this](const std::string& id, std::string_view output, std::string_view bytes) {
         std::string line = answer_text(id, output, bytes);

@@ -66,20 +66,4 @@ json parse_strictly(std::string_view text) {
     return value;
 }
 
-json parse_written(std::string_view text) {
-    constexpr int max_written_depth = 256;
-    using Event = json::parse_event_t;
-    const auto shallow = [](int depth, Event event, const json&) {
-        const bool begins = event == Event::object_start || event == Event::array_start;
-        if (begins && depth >= max_written_depth) throw InvalidRequest{};
-        return true;
-    };
-    try {
-        const json value = json::parse(text.begin(), text.end(), shallow, false);
-        return value.is_discarded() ? json() : value;
-    } catch (const InvalidRequest&) {
-        return {};
-    }
-}
-
 }  // namespace callgate::jobs

@@ -21,8 +21,4 @@ struct InvalidRequest {
 /// levels.
 [[nodiscard]] nlohmann::json parse_strictly(std::string_view text);
 
-/// Reads what a job wrote, to be passed on. Returns null for what is no JSON, or has more than 256 levels.
-/// Writing a value takes stack for each level.
-[[nodiscard]] nlohmann::json parse_written(std::string_view text);
-
 }  // namespace callgate::jobs

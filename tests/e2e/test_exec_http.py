@@ -172,6 +172,15 @@ def test_a_page_in_a_browser_starts_no_job(box):
         assert server.ask("/files?path=ran", None, {})[0] == 415 and server.ask("/files?path=ran", None, {"E2b-Sandbox-Id": "a"})[0] == 200
 
 
+def test_a_job_reaches_no_service_that_asks_for_no_token(box):
+    """It could send jobs of its own: without its limits, in another work directory, to the sessions of other clients."""
+    reach = "import socket, sys\nfor one in sys.argv[2:]: print(socket.socket(socket.AF_INET6 if ':' in one else socket.AF_INET).connect_ex((one, int(sys.argv[1]))))"
+    with socket.create_server(("127.0.0.1", 0)) as twin, service(box) as server:
+        for port, code in ((str(twin.getsockname()[1]), 0), (server.address.rpartition(":")[2], errno.ECONNREFUSED)):
+            command = ["python3", "-c", reach, port, "127.0.0.1", "localhost", "0.0.0.0", "::ffff:127.0.0.1"]
+            assert server.ask("/v1/jobs", {"command": command, "connect": ["127.0.0.1", "localhost"]})[1]["output"].split() == [str(code)] * 4
+
+
 RUN = json.dumps(bash(": > ran")).encode()
 FIRST, HOST, TYPE, LENGTH = b"POST /v1/jobs HTTP/1.1", b"Host: localhost", b"Content-Type: application/json", b"Content-Length: %d" % len(RUN)
 CHUNKED = b"Transfer-Encoding: chunked"
@@ -265,6 +274,25 @@ def test_a_client_that_goes_ends_its_job_alone(box):
         harness.until(lambda: "callgate_jobs_cancelled_total 2" in server.ask("/metrics")[1], "both are counted")
 
 
+@pytest.mark.skipif(not harness.SOAK, reason="it sends 66 MiB; a long run has it, and a unit test the reader")
+def test_the_end_of_a_job_waits_for_no_other_job(box):
+    """However much the jobs bring that wait: whose client goes is ended."""
+    marker = f"CG_MARK={box.root}"
+    with service(box, "--jobs", "1") as server, contextlib.ExitStack() as others:
+        def begin(job: dict[str, Any]) -> socket.socket:
+            body = json.dumps(job).encode()
+            line = others.enter_context(server.connect())
+            line.sendall(b"\r\n".join([FIRST, HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
+            return line
+        first = begin(bash("sleep 1000", env={"CG_MARK": str(box.root)}, grace=0.1))
+        harness.until(lambda: harness.marked(marker), "it runs")
+        waiting = [begin(bash("wc -c", stdin="x" * (33 << 20))) for _ in range(2)]
+        harness.until(lambda: "callgate_jobs_in_flight 3" in server.ask("/metrics")[1], "they wait")
+        first.close()
+        harness.until(lambda: harness.marked(marker) == [], "it ends")
+        assert all(b" 200 " in line.recv(65536) for line in waiting)
+
+
 def test_a_crowd_of_stalled_clients_keeps_nobody_out(box):
     """More than the front may hold, each with half a request: the longest waiting give way."""
     halves = [b"", b"P", b"\r\n".join([FIRST, HOST, b""]), b"\r\n".join([FIRST, HOST, TYPE, LENGTH, b"", RUN[:5]])]
@@ -325,16 +353,31 @@ def many_files(wanted: int) -> Iterator[int]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(wanted, (hard - 200) // 2)  # callgate-tls has two for each
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted + 200), hard))
-    yield wanted
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        yield wanted
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_crowd_is_served(box):
-    with many_files(CROWD) as wanted, service(box) as server, contextlib.ExitStack() as crowd:
+    with many_files(CROWD) as wanted, service(box, "--jobs", "1") as server, contextlib.ExitStack() as crowd:
         lines = [crowd.enter_context(server.connect()) for _ in range(wanted)]
         for line in lines:
             line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert all(line.recv(15) == b"HTTP/1.1 200 OK" for line in lines)
+        # All have begun to send a job when the first job comes. One runs, and 900 wait.
+        body = json.dumps(bash("sleep 1000", grace=0.1)).encode()
+        for line in lines[:1000]:
+            line.sendall(b"\r\n".join([FIRST, HOST, TYPE, b"Content-Length: %d" % len(body), b"", body[:-1]]))
+        for line in lines[:1000]:
+            line.sendall(body[-1:])
+
+        def told(name: str) -> int:
+            return next((int(one.split()[-1]) for one in server.ask("/metrics")[1].splitlines() if one.startswith(name)), 0)
+
+        refused = 'callgate_http_responses_total{code="503"}'
+        harness.until(lambda: told("callgate_jobs_in_flight") + told(refused) == len(lines[:1000]), "each is taken or refused")
+        assert told(refused) == max(0, len(lines[:1000]) - 901)
 
 
 @pytest.mark.skipif(not harness.SOAK, reason="it waits for the limits of time; a long run has it")
@@ -473,10 +516,15 @@ def test_input_by_http(box):
         harness.until(lambda: harness.marked(f"CG_MARK={box.root}") == [], "nothing is left")
 
 
+# A module that another job left in the work directory, and that answers in place of the service's program.
+PLANTED = b"import os; os.write(1, b'{}\\n'); os._exit(0)\n"
+
+
 def test_e2b(box):
     """Its own clients: tests/python/test_e2b.py."""
     sandbox = {"E2b-Sandbox-Id": "one"}
     (box.tree / "leads").symlink_to("/etc/shadow")
+    box.file(box.tree / "json.py", PLANTED)
 
     def framed(asked: dict[str, Any] | bytes) -> bytes:
         body = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
@@ -555,7 +603,7 @@ def test_e2b(box):
         assert server.ask("/files?path=x", b"--a\r\n", {"Content-Type": "multipart/form-data; boundary=a"})[0] == 415, "a page could send it"
         told = call("/filesystem.Filesystem/Move", {"source": "leads", "destination": "/etc/planted"})
         assert told[0] == 403 and told[1]["code"] == "permission_denied" and told[1]["report"]["denials"], told
-        assert sorted(one.name for one in box.tree.iterdir()) == ["leads"] and not os.path.lexists("/etc/planted")
+        assert sorted(one.name for one in box.tree.iterdir()) == ["json.py", "leads"] and not os.path.lexists("/etc/planted")
         status, told = call("/execute", {"code": "import subprocess; print(6 * 7); subprocess.run(['cat', '/etc/shadow']).returncode"})
         lines = [json.loads(one) for one in told.splitlines()] if isinstance(told, str) else told
         assert status == 200 and {(one["type"], one.get("text")) for one in lines} >= {("stdout", "42\n"), ("result", "1"), ("end_of_execution", None)}, lines
@@ -563,6 +611,10 @@ def test_e2b(box):
         for wrong in ({"code": 1}, {"code": "1", "env_vars": []}, {"code": "1", "context_id": 7}, {"code": "1", "more": 1}):
             assert call("/execute", wrong)[0] == 400, wrong
         assert call("/execute", {"code": "1", "context_id": "x\ny"})[0] == 404
+        # A cell that writes a deeply nested value among what the program tells ends no service.
+        deep = "import gc, io\nfor one in gc.get_objects():\n  if isinstance(one, io.FileIO) and one.mode == 'wb': one.write(b'{\"type\":' + b'[' * 300000 + b']' * 300000 + b'}\\n')"
+        status, told = call("/execute", {"code": deep})
+        assert status == 200 and '"end_of_execution"' in str(told) and server.ask("/healthz")[0] == 200
         line = http.client.HTTPConnection("localhost")
         line.sock = server.connect()
         line.request("DELETE", "/contexts/default", headers=sandbox)
@@ -575,6 +627,7 @@ def test_swe_rex(box):
     os.mkfifo(box.tree / "fifo")
     box.own(box.tree / "fifo")
     mark = f"CG_MARK={box.root}"
+    box.file(box.tree / "secrets.py", PLANTED)
     with service(box, "--jobs", "3") as server:
         def ask(path: str, asked: dict[str, Any] | bytes, number: str | None = None) -> tuple[int, Any]:
             return server.ask(path, asked, {**JSON, **({"X-Request-ID": number} if number else {})})

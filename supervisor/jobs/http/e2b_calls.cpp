@@ -44,7 +44,7 @@ std::optional<Refused> Front::route_e2b(Connection& one, std::string_view path) 
     if (one.head.method == "POST") return begin_body(one);
     if (one.head.chunked || one.head.length > 0) return Refused{400, "this request has no body"};
     if (draining_) return Refused{503, "the service is ending, and takes no more jobs"};
-    if (in_flight_.size() >= settings_.jobs + max_waiting_jobs) return Refused{503, "too many jobs wait"};
+    if (is_full()) return Refused{503, "too many jobs wait"};
     start_call(one, "");
     return std::nullopt;
 }
@@ -78,13 +78,10 @@ void Front::start_process(Connection& one, const std::shared_ptr<RexCall>& call,
         return complete(call, e2b_error("invalid_argument", fault->why));
     InFlight job;
     job.connection = one.number;
-    job.began = now_;
     job.process = asked.config;
     job.sandbox = sandbox_of(one);
     one.job = number;
-    to_server_.add(std::get<Passed>(passed).line);
-    in_flight_.emplace(number, std::move(job));
-    ++counts_.jobs;
+    hand_on(number, std::move(job), std::get<Passed>(passed).line);
     send_piece(one, messages, start_event(number));
 }
 

@@ -12,7 +12,11 @@ namespace callgate::jobs::http {
 /// It runs under the job's rules, and so does what it starts. A cell can write lines itself, and then
 /// deceives its own client.
 inline constexpr std::string_view e2b_program = R"py(
-import base64, codecs, datetime, errno, json, os, re, signal, stat, sys
+import sys
+# Jobs of others write the work directory: no module is taken from there.
+beginning = [one for one in sys.path[:1] if one == ""]
+del sys.path[:len(beginning)]
+import base64, codecs, datetime, errno, json, os, re, signal, stat
 
 MAX_ENTRIES, MAX_FILE = 10_000, 64 << 20
 STATUS = {"invalid_argument": 400, "permission_denied": 403, "not_found": 404, "already_exists": 409, "resource_exhausted": 429,
@@ -249,7 +253,7 @@ def serve():
     module = types.ModuleType("__main__")
     module.display = lambda *values: [show(one) for one in values] and None
     keep, sys.modules["__main__"], loop = sys.modules["__main__"], module, None
-    sys.argv, sys.path[0:1] = [""], [""]
+    sys.argv, sys.path[:0] = [""], beginning
     os.environ.setdefault("MPLBACKEND", "Agg")
 
     def evaluate(tree, name, mode):

@@ -29,7 +29,7 @@ namespace callgate::jobs::http {
 
 /// At most so many bytes are read at once.
 inline constexpr std::size_t max_piece = 65536;
-inline constexpr std::size_t max_bodies = std::size_t{256} << 20U;  // of all connections
+inline constexpr std::size_t max_bodies = std::size_t{256} << 20U;  // of all connections, and of all jobs
 /// Jobs that may wait in the server beyond those that run.
 inline constexpr std::size_t max_waiting_jobs = 900;
 inline constexpr std::uint64_t jobs_event = 0, listener_event = 1, first_connection = 2;
@@ -44,6 +44,7 @@ struct InFlight {
     std::shared_ptr<RexCall> call;  // of SWE-ReX: answered by it, or the first of its session
     std::string session;            // of SWE-ReX or E2B: the job is this session or context
     std::string process, sandbox;   // of E2B: what its List tells, and the sandbox's id
+    std::size_t size = 0;           // of its line
     Clock::time_point began = Clock::now();
 };
 
@@ -101,7 +102,10 @@ private:
     void become_idle(Connection& one);
 
     // in_flight.cpp
+    /// Whether the server has as many jobs, or as many bytes of them, as it may.
+    [[nodiscard]] bool is_full() const;
     void start_job(Connection& one);
+    void hand_on(std::uint64_t number, InFlight job, std::string_view line);
     /// Its body was read whole, so the connection can go on.
     void refuse_job(Connection& one, const Refused& why);
     /// A line of the server: an answer, a piece of output, or the wish for the end.
@@ -173,7 +177,7 @@ private:
     std::uint64_t taking_ = 0;  // the connection whose request is being started
     Outgoing to_server_;
     std::string line_;
-    std::size_t bodies_ = 0, answers_ = 0;
+    std::size_t bodies_ = 0, in_flight_bytes_ = 0, answers_ = 0;
     std::uint32_t server_watched_ = EPOLLIN;
     bool draining_ = false, input_ended_ = false, server_ended_ = false, tls_ended_ = false;
     Counts counts_;

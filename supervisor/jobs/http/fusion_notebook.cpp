@@ -84,7 +84,7 @@ void tell_cells(json& made) {
     made.erase("compile_result");
     const std::string encoded = json_read::text(json_read::member(made["files"], notebook_answer));
     made["files"].erase(notebook_answer);
-    json cells = parse_written(decode_base64(encoded).value_or(""));
+    json cells = json_read::parse(decode_base64(encoded).value_or(""));
     if (!cells.is_array()) {
         if (made["status"] == "Success") made["status"] = "Failed";
         cells = json::array();

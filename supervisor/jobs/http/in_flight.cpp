@@ -15,12 +15,27 @@
 
 namespace callgate::jobs::http {
 
+bool Front::is_full() const {
+    return in_flight_.size() >= settings_.jobs + max_waiting_jobs || in_flight_bytes_ >= max_bodies;
+}
+
+/// The server reads all of it at once, so that input and the end of a job wait for no other job.
+void Front::hand_on(std::uint64_t number, InFlight job, std::string_view line) {
+    to_server_.add(line);
+    job.size = line.size();
+    in_flight_bytes_ += job.size;
+    job.began = now_;
+    in_flight_.emplace(number, std::move(job));
+    ++counts_.jobs;
+}
+
 void Front::start_job(Connection& one) {
     const std::uint64_t number = next_job_++;
     InFlight job;
     std::string text = std::move(one.body->bytes());
     release_body(one);
     if (one.input_job != 0) return start_input(one, text);
+    if (is_full()) return refuse_job(one, {503, "too many jobs wait"});  // others came while the body did
     if (!one.rex.empty() || !one.e2b.empty()) return start_call(one, text);
     if (one.fusion != nullptr) {
         auto made = one.fusion(text, mark_ + std::to_string(number), has_program);
@@ -39,8 +54,6 @@ void Front::start_job(Connection& one) {
     if (good.stdin_open)
         job.input_path = "/v1/jobs/" + sha256_hex(secret_ + std::to_string(number)).substr(0, 32) + "/input";
     job.connection = one.number;
-    job.began = now_;
-    to_server_.add(good.line);
     one.job = number;
     one.phase = Phase::busy;
     one.deadline = Clock::time_point::max();
@@ -48,8 +61,7 @@ void Front::start_job(Connection& one) {
         input_paths_.emplace(job.input_path, number);
         send_event(one, "job", "{\"input\":" + json_string(job.input_path) + '}');
     }
-    in_flight_.emplace(number, std::move(job));
-    ++counts_.jobs;
+    hand_on(number, std::move(job), good.line);
 }
 
 void Front::refuse_job(Connection& one, const Refused& why) {
@@ -94,6 +106,7 @@ void Front::take_line(std::string_view line) {
     }
     InFlight job = std::move(found->second);
     in_flight_.erase(found);
+    in_flight_bytes_ -= job.size;
     input_paths_.erase(job.input_path);
     counts_.job_seconds += std::chrono::duration<double>(now_ - job.began).count();
     if (job.call) return call_ended(job, '{' + std::string(line));

@@ -43,7 +43,7 @@ std::optional<Refused> Front::begin_body(Connection& one) {
     if (const auto id = one.head.field("x-request-id"); id && id->size() > 256)
         return Refused{400, "X-Request-ID is longer than 256 bytes"};
     if (draining_ && one.input_job == 0) return Refused{503, "the service is ending, and takes no more jobs"};
-    if (in_flight_.size() >= settings_.jobs + max_waiting_jobs) return Refused{503, "too many jobs wait"};
+    if (is_full()) return Refused{503, "too many jobs wait"};
     if (held_bodies() + one.head.length > max_bodies) return Refused{503, "too many bodies are being read"};
     one.reserved = one.head.length;
     bodies_ += one.reserved;

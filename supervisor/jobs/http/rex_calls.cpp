@@ -107,7 +107,6 @@ void Front::start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call,
                         call->e2b ? e2b_error("invalid_argument", fault->why) : refusal(400, fault->why));
     InFlight job;
     job.call = call;
-    job.began = now_;
     if (!session.empty()) {
         job.session = session;
         sessions_.emplace(session, RexSession{number, {call}, {}, {}, {}, {}});
@@ -115,9 +114,7 @@ void Front::start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call,
         job.connection = one.number;
         one.job = number;
     }
-    to_server_.add(std::get<Passed>(passed).line);
-    in_flight_.emplace(number, std::move(job));
-    ++counts_.jobs;
+    hand_on(number, std::move(job), std::get<Passed>(passed).line);
 }
 
 void Front::complete(const std::shared_ptr<RexCall>& call, RexAnswer answer) {

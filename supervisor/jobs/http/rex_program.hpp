@@ -12,7 +12,10 @@ namespace callgate::jobs::http {
 /// bash. The prompt tells the exit status. It holds a random word, so that no output ends a command by
 /// chance. A session's own code can print that word, and then deceives its own client.
 inline constexpr std::string_view rex_program = R"py(
-import codecs, io, json, os, pty, re, secrets, select, shlex, signal, subprocess, sys, termios, time, zipfile
+import sys
+# Jobs of others write the work directory: no module is taken from there.
+sys.path[:1] = [one for one in sys.path[:1] if one]
+import codecs, io, json, os, pty, re, secrets, select, shlex, signal, subprocess, termios, time, zipfile
 from pathlib import Path
 
 MAX_OUTPUT = 10 << 20

@@ -99,7 +99,7 @@ std::optional<Name> read_name(std::string_view host, std::uint16_t port) {
 
 Expected<Listener> listen_tcp(std::string_view address, std::string_view scheme) {
     const std::size_t colon = address.rfind(':');
-    const std::string_view host = address.substr(0, colon);
+    std::string_view host = address.substr(0, colon);
     const auto port =
         parse_number<std::uint16_t>(colon == std::string_view::npos ? "" : address.substr(colon + 1));
     auto name = port ? read_name(host, *port) : std::nullopt;
@@ -123,6 +123,8 @@ Expected<Listener> listen_tcp(std::string_view address, std::string_view scheme)
     // The port stands at the same place in both families.
     const std::uint16_t bound = ntohs(reinterpret_cast<const sockaddr_in&>(name->storage).sin_port);
     made.shown = std::string(scheme) + "://" + std::string(host) + ':' + std::to_string(bound);
+    if (host == "localhost") host = "127.0.0.1";
+    made.address = std::string(host) + ':' + std::to_string(bound);
     return made;
 }
 

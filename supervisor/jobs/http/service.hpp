@@ -23,6 +23,7 @@ struct Listener {
     UniqueFd socket;
     std::string shown;      // "https://127.0.0.1:8080", "unix:/run/callgate.sock"
     std::string path;       // of a unix socket; "" for TCP
+    std::string address;    // of TCP: "127.0.0.1:8080"
     bool loopback = false;  // of TCP: only this machine reaches it
     ino_t inode = 0;        // of `path`
 };

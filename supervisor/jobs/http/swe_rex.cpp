@@ -74,7 +74,7 @@ RexRequest read_rex(std::string_view body) {
 
 RexAnswer rex_answer(std::string_view job_answer) {
     const json answer = json_read::parse_object(job_answer);
-    json made = parse_written(json_read::text(json_read::member(answer, "output")));
+    json made = json_read::parse(json_read::text(json_read::member(answer, "output")));
     if (!made.is_object() || !answer.contains("exit_code") || answer.contains("output_truncated"))
         return without_answer(answer);
     const int status = made.contains("swerexception") ? 511 : 200;
@@ -83,7 +83,7 @@ RexAnswer rex_answer(std::string_view job_answer) {
 }
 
 RexAnswer rex_action_answer(std::string_view line) {
-    const json made = parse_written(line);
+    const json made = json_read::parse(line);
     if (!made.is_object() || made.empty())
         return rex_exception("SwerexException", "the session's program wrote no answer");
     return {made.contains("swerexception") ? 511 : 200, text_of_json(made)};
