@@ -1,5 +1,7 @@
 #include "supervisor/nested/level.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -35,6 +37,7 @@ bool some_level_kills(const rules::RuleSet& rules) {
 Level::Level(Given given, const Judges& judges, const rules::Plan& plan)
     : depth(given.depth),
       around(given.around),
+      guardian_handle_(std::move(given.guardian_handle)),
       rules_(std::move(given.rules)),
       plan_(combined(std::move(given.plan), plan)),
       outer_(judges),
@@ -82,6 +85,11 @@ Level::Level(Given given, const Judges& judges, const rules::Plan& plan)
     network_.front = outer.front;
     network_.refusals = outer.refusals;
     network_.reserved = outer.reserved;
+}
+
+bool Level::lost_guardian() const {
+    pollfd ended{guardian_handle_.get(), POLLIN, 0};
+    return ::poll(&ended, 1, 0) != 0;
 }
 
 void Level::kill() {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "agent/created_ipc.hpp"
+#include "base/unique_fd.hpp"
 #include "rules/plan/rename_check.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/network/own_servers.hpp"
@@ -23,6 +24,7 @@ public:
     struct Given {
         std::string run;
         pid_t guardian = -1;
+        UniqueFd guardian_handle;  // pidfd
         bool asks = true;
         std::shared_ptr<rules::RuleSet> rules;  // narrowed already
         rules::Plan plan;
@@ -39,6 +41,9 @@ public:
     const int depth;
     Level* const around;
 
+    /// Whether the guardian has ended, so that its number may be another process's.
+    [[nodiscard]] bool lost_guardian() const;
+
 private:
     /// On record already, so the levels around count it, too.
     void note(const audit::Decision& decision) override {
@@ -50,6 +55,7 @@ private:
     void kill();
     [[nodiscard]] calls::FileNeeds narrowed_files();
 
+    const UniqueFd guardian_handle_;
     const std::shared_ptr<rules::RuleSet> rules_;
     const rules::Plan plan_;
     const Judges outer_;

@@ -1,6 +1,8 @@
 #include "supervisor/nested/nested_runs.hpp"
 
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -113,7 +115,9 @@ const Judges* Runs::of(pid_t thread) {
     if (mark.rlim_max > first_ || index >= count_.load()) return nullptr;
     const Level& level = *levels_[index];
     for (const Level* one = &level; one != nullptr; one = one->around)
-        if (one->over.load() && check_enabled("nested-over")) return nullptr;
+        if ((one->over.load() && check_enabled("nested-over")) ||
+            (one->lost_guardian() && check_enabled("nested-guardian")))
+            return nullptr;
     return &level.judged;
 }
 
@@ -173,6 +177,8 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
     const Judges& judges = outer == nullptr ? outermost_ : outer->judged;
     if (check_enabled("nested-narrows")) (*read)->narrow(judges.decide.enforced.rules);
     (*read)->prepare();
+    UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(guardian), 0U)));
+    if (!handle) return refuse("no process has the number \"guardian\"");
     auto made = agent::SharedObjects::make();
     const std::string token = random_token();
     if (!made || token.empty()) return refuse("the supervisor is short of memory");
@@ -183,6 +189,7 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
             "this run has had a thousand nested runs, and keeps the rules of each: start another one");
     Level::Given given{.run = name,
                        .guardian = static_cast<pid_t>(guardian),
+                       .guardian_handle = std::move(handle),
                        .asks = truth(member(request, "ask")),
                        .rules = *read,
                        .plan = std::move(plan),

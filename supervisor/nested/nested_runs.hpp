@@ -18,7 +18,8 @@
 // rules are read on the channel's thread; their size, the number of levels and the number of nested runs are
 // bounded.
 //
-// When the inner callgate is gone, its mark means nothing: contested calls of what may be left are denied.
+// When the inner callgate or its guardian is gone, its mark means nothing: contested calls of what may be
+// left are denied. Otherwise the guardian's number could become that of a process outside the run.
 #pragma once
 
 #include <sys/resource.h>

@@ -469,6 +469,30 @@ print(result.readline())
     assert said.splitlines() == [SECRET, "Operation not permitted"], said
 
 
+def test_a_nested_run_that_lost_its_guardian_may_nothing_contested(world):
+    """The guardian's number could become that of a process outside, whose children would then count as the nested run's own."""
+    said = client(world, f"""
+one, stream = client()
+back, out = os.pipe(); told, tell = os.pipe(); end, ending = os.pipe(); go, going = os.pipe()
+guardian = os.fork()
+if guardian == 0:
+    token = os.read(told, 32).decode()
+    if os.fork() == 0:
+        def read():
+            try: return open({str(world.victim)!r}).read()
+            except OSError as error: return error.strerror
+        os.write(out, enter(token).encode() + b" " + read().encode() + b"\\n"); os.read(go, 1); os.write(out, read().encode() + b"\\n"); os._exit(0)
+    os.read(end, 1); os._exit(0)
+rules = open({str(world.box.rules_file(world.outer()))!r}).read().replace("${{tmp}}", "/tmp/x")
+os.write(tell, ask(stream, do="nest", **{{**wish, "rules": rules, "guardian": guardian}})["token"].encode())
+result = os.fdopen(back)
+print(result.readline().strip())
+os.write(ending, b"x"); os.waitpid(guardian, 0); os.write(going, b"x")
+print(result.readline().strip())
+""")
+    assert said.splitlines() == [f"entered {SECRET}", "Operation not permitted"], said
+
+
 def test_nested_runs_within_nested_runs(world):
     """Twelve levels, each of which denies one file more; then a sentence."""
     files = [world.box.file(world.box.tree / f"level{number}", SECRET.encode()) for number in range(12)]
