@@ -5,8 +5,9 @@
 // at what is decrypted.
 //
 // At most one record (16 KiB) of each side is kept where it cannot be passed on. That side is then read no
-// more until it is gone. So a client that reads slowly slows the front down, as without TLS. The front's limits of time and number hold for the handshake, too: it has its end of the pair from the
-// beginning, and closes it.
+// more until it is gone. So a client that reads slowly slows the front down, as without TLS. The front's
+// limits of time and number hold for the handshake, too: it has its end of the pair from the beginning, and
+// closes it.
 #pragma once
 
 #include <cstddef>

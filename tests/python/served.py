@@ -18,7 +18,8 @@ def encrypted(binary: str, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> li
     if not os.access(f"{binary}-tls", os.X_OK):
         pytest.skip("callgate-tls was not built")
     small = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=callgate"
-    for words in (f"req -x509 {small} -keyout ca.key -out ca.pem", f"req {small} -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.csr",
+    for words in (f"req -x509 {small} -keyout ca.key -out ca.pem",
+                  f"req {small} -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.csr",
                   "x509 -req -in cert.csr -copy_extensions copy -CA ca.pem -CAkey ca.key -days 2 -out cert.pem"):
         subprocess.run(["openssl", *words.split()], cwd=workdir, check=True, capture_output=True)
     for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
