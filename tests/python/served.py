@@ -36,6 +36,11 @@ def serving(binary: str, workdir: Path, monkeypatch: pytest.MonkeyPatch, *option
     process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     said = process.stderr.readline()
     assert "serving jobs at" in said, said + process.stderr.read()
-    yield said.split()[-1]
+    try:
+        yield said.split()[-1]
+    except BaseException:  # of a test that fails
+        process.kill()
+        process.wait()
+        raise
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0 and process.stderr.read() == ""
