@@ -15,7 +15,6 @@
 #include "base/clock.hpp"
 #include "base/write_all.hpp"
 #include "supervisor/approval/protocol/connection.hpp"
-#include "supervisor/approval/protocol/runtime_directory.hpp"
 #include "supervisor/kernel/target.hpp"
 
 #ifndef SO_PEERPIDFD
@@ -39,8 +38,8 @@ QuestionQueue::Settings queue_settings(const AskSettings& settings) {
 
 /// Whether a process may answer: it is of this user, alive, and not of the run. With a handle from the kernel
 /// (Linux 6.5) its number cannot have become another's meanwhile.
-bool may_answer(int fd, const audit::Answerer& who, pid_t guardian) {
-    if (who.uid != ::geteuid() || who.pid <= 0) return false;
+bool may_answer(int fd, const audit::Answerer& who, std::uint32_t user, pid_t guardian) {
+    if (who.uid != user || who.pid <= 0) return false;
     int number = -1;
     socklen_t size = sizeof number;
     UniqueFd handle;
@@ -64,10 +63,13 @@ public:
     Socket(ApprovalService& service, RunSocket point)
         : service_(service),
           token_(std::move(point.token)),
-          listening_(service.run_.loop, point.listening.release()) {
+          listening_(service.run_.loop, point.listening.release()),
+          user_(peer_of(listening_.native_handle(), "socket").uid) {
         wait();
     }
-    ~Socket() { remove_run_socket(service_.settings_.runtime_directory, service_.run_.run); }
+    ~Socket() {
+        if (!service_.run_.socket) remove_run_socket(service_.settings_.runtime_directory, service_.run_.run);
+    }
 
 private:
     void wait() {
@@ -83,13 +85,14 @@ private:
         UniqueFd fd(::accept4(listening_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!fd || service_.connections_.size() >= max_connections) return;
         audit::Answerer who = peer_of(fd.get(), "socket");
-        if (!may_answer(fd.get(), who, service_.run_.guardian)) return;
+        if (!may_answer(fd.get(), who, user_, service_.run_.guardian)) return;
         service_.add_connection(std::move(fd), std::move(who), token_, rules::DecidedBy::person);
     }
 
     ApprovalService& service_;
     std::string token_;
     asio::posix::stream_descriptor listening_;
+    const std::uint32_t user_;  // who listens, as this user namespace names him
 };
 
 ApprovalService::ApprovalService(AskSettings settings, RunParts run, ApprovalOwner& owner)
@@ -179,7 +182,12 @@ void ApprovalService::terminal_lost() {
 
 /// If the socket cannot be made, the other channels stay.
 void ApprovalService::open_socket() {
-    if (socket_ || stopped_ || !make_runtime_directory(settings_.runtime_directory)) return;
+    if (socket_ || stopped_) return;
+    if (run_.socket) {
+        socket_ = std::make_unique<Socket>(*this, std::move(*run_.socket));
+        return;
+    }
+    if (!make_runtime_directory(settings_.runtime_directory)) return;
     auto point = open_run_socket(settings_.runtime_directory, run_.run);
     if (point) socket_ = std::make_unique<Socket>(*this, std::move(*point));
 }

@@ -11,9 +11,11 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "supervisor/approval/protocol/protocol_session.hpp"
+#include "supervisor/approval/protocol/runtime_directory.hpp"
 #include "supervisor/approval/questions/question_queue.hpp"
 #include "supervisor/approval/terminal/terminal.hpp"
 
@@ -64,6 +66,8 @@ public:
         AuditApprovalLog::NoteTree note_tree = nullptr;
         /// Questions begin to wait: the first one, and how many. May be empty.
         std::function<void(const Question& first, std::size_t count)> begin_to_wait{};
+        /// The run's socket, if somebody else has made it and removes it.
+        std::optional<RunSocket> socket{};
     };
     /// `owner` outlives the service.
     ApprovalService(AskSettings settings, RunParts run, ApprovalOwner& owner);

@@ -27,6 +27,8 @@
 #include <memory>
 
 #include "base/test_switch.hpp"
+#include "rules/model/limits.hpp"
+#include "supervisor/approval/protocol/runtime_directory.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/run_setup.hpp"
 #include "supervisor/cli/verbs.hpp"
@@ -49,6 +51,9 @@ constexpr std::chrono::seconds patience{10};
 
 struct Agent {
     std::string socket, rules, logs;
+    std::string runtime;  // with the sockets of questions; "": nobody answers
+    std::chrono::milliseconds ask_timeout{60'000};
+    [[nodiscard]] bool asks() const { return !runtime.empty(); }
     [[nodiscard]] std::string meetings() const { return socket + ".d"; }
 };
 
@@ -89,8 +94,9 @@ std::string read_rules(const Agent& agent, const std::string& name) {
     return *text;
 }
 
-ContainerRules load_rules_of(const std::string& text, const std::string& name, bool in_place) {
-    Expected<ContainerRules> rules = load_container_rules(text, name + ".json", in_place);
+ContainerRules load_rules_of(const Agent& agent, const std::string& text, const std::string& name,
+                             bool in_place) {
+    Expected<ContainerRules> rules = load_container_rules(text, name + ".json", in_place, agent.asks());
     if (!rules) throw Failure(rules.error().text);
     return std::move(*rules);
 }
@@ -104,15 +110,33 @@ std::unique_ptr<audit::Log> open_log_of(const Agent& agent, const std::string& r
     return std::move(*log);
 }
 
+/// What the process outside makes for a supervisor. Its names go with it.
+struct Outside {
+    std::string run;
+    std::string name, runtime;  // of the meeting; the directory of the socket, or ""
+    UniqueFd meeting{};
+    Asking asking{};
+
+    ~Outside() {
+        if (meeting) ::unlink(name.c_str());
+        if (!runtime.empty()) approval::remove_run_socket(runtime, run);
+    }
+};
+
+/// A container's id is in the name of its run, so that logs and questions name the container.
+std::string run_name_of(const std::string& id) {
+    constexpr std::size_t shown = 12;  // as engines show it
+    return is_plain_name(id) ? id.substr(0, shown) + '-' + random_run_name() : random_run_name();
+}
+
 /// The sentence with which the container is refused or ended; "" if nothing has to be said.
-std::string supervise_container(const Agent& agent, ProcessState& state, const UniqueFd& meeting) {
+std::string supervise_container(const Agent& agent, ProcessState& state, Outside& outside) {
     const std::string text = read_rules(agent, state.rules);
     const Expected<Place> place = Place::of(state.process, state.first);
     if (!place) throw Failure(place.error().text);
-    const std::string run = random_run_name();
-    const std::unique_ptr<audit::Log> log = open_log_of(agent, run);
+    const std::unique_ptr<audit::Log> log = open_log_of(agent, outside.run);
     if (const Expected<void> entered = place->enter(); !entered) throw Failure(entered.error().text);
-    const ContainerRules rules = load_rules_of(text, state.rules, true);
+    const ContainerRules rules = load_rules_of(agent, text, state.rules, true);
     if (rules.plan.notify_only_execute && place->has_own_users())
         throw Failure("the rules " + state.rules +
                       " decide what may be executed, and it has a user namespace: its runtime cannot be held "
@@ -122,7 +146,14 @@ std::string supervise_container(const Agent& agent, ProcessState& state, const U
         throw Failure("its seccomp profile is not that of the rules " + state.rules +
                       ": print it anew with callgate agent --seccomp-profile " + state.rules);
     UniqueFd listener = std::move(state.listener);
-    return supervise({state, *place, rules, run, meeting, log.get()}, std::move(listener));
+    return supervise({.state = state,
+                      .place = *place,
+                      .rules = rules,
+                      .run = outside.run,
+                      .meeting = outside.meeting,
+                      .log = log.get(),
+                      .asking = agent.asks() ? &outside.asking : nullptr},
+                     std::move(listener));
 }
 
 /// A socket that an earlier agent left is replaced, and one that is answered is not.
@@ -155,10 +186,10 @@ UniqueFd listen_at(const std::string& path) {
     ::_exit(status);
 }
 
-[[noreturn]] void supervise_new(const Agent& agent, ProcessState& state, const UniqueFd& meeting,
+[[noreturn]] void supervise_new(const Agent& agent, ProcessState& state, Outside& outside,
                                 const std::string& who) {
     try {
-        end(0, who, supervise_container(agent, state, meeting));
+        end(0, who, supervise_container(agent, state, outside));
     } catch (const std::exception& failure) {
         end(exit_failure, who, failure.what() + std::string("; its calls fail"));
     }
@@ -175,16 +206,21 @@ void serve(const Agent& agent, UniqueFd connection, std::string& who) {
             throw Failure(handed.error().text);
         return;
     }
-    const std::string name = agent.meetings() + "/" + meeting_name(*state);
-    UniqueFd meeting = listen_at(name);
+    Outside outside{run_name_of(state->id), agent.meetings() + "/" + meeting_name(*state), agent.runtime};
+    if (agent.asks()) {
+        auto socket = approval::open_run_socket(agent.runtime, outside.run);
+        if (!socket)
+            throw Failure("no socket can be made in " + agent.runtime + ": " + socket.error().message());
+        outside.asking = {std::move(*socket), agent.ask_timeout};
+    }
+    outside.meeting = listen_at(outside.name);
     const pid_t supervisor = ::fork();
-    if (supervisor == 0) supervise_new(agent, *state, meeting, who);
+    if (supervisor == 0) supervise_new(agent, *state, outside, who);
     const int error = errno;
     state->listener.reset();
-    meeting.reset();
+    outside.asking.socket.listening.reset();
     int status = 0;
     if (supervisor > 0) ::waitpid(supervisor, &status, 0);
-    ::unlink(name.c_str());
     if (supervisor < 0) throw Failure(std::string("no process can be made: ") + std::strerror(error));
     if (WIFSIGNALED(status))
         throw Failure("its supervisor was ended by signal " + std::to_string(WTERMSIG(status)));
@@ -223,14 +259,33 @@ void serve(const Agent& agent, UniqueFd connection, std::string& who) {
     }
 }
 
+void read_ask(const Arguments& arguments, Agent& agent) {
+    if (const auto value = arguments.value("ask-timeout")) {
+        const auto timeout = rules::parse_duration(*value);
+        if (!timeout || timeout->count() <= 0)
+            throw Failure(arguments.origin("ask-timeout") + " " + *value +
+                          ": expected a duration above 0 such as 90, 1500ms, 30s, 2m or 1h");
+        agent.ask_timeout = *timeout;
+    }
+    const std::string who = arguments.value("ask").value_or("never");
+    if (who == "never") return;
+    if (who != "socket")
+        throw Failure(arguments.origin("ask") + " " + who +
+                      " is for callgate run; here: socket (and callgate approve) or never");
+    agent.runtime = find_places().runtime;
+    if (const auto made = approval::make_runtime_directory(agent.runtime); !made)
+        throw Failure("cannot use " + agent.runtime + ": " + made.error().message());
+}
+
 }  // namespace
 
 int agent(const Arguments& arguments) {
     Agent agent;
     agent.socket = path_of_option(arguments, "listen", std::string(default_socket));
     agent.rules = path_of_option(arguments, "rules-dir", std::string(default_rules));
+    read_ask(arguments, agent);
     if (const auto name = arguments.value("seccomp-profile")) {
-        const ContainerRules rules = load_rules_of(read_rules(agent, *name), *name, false);
+        const ContainerRules rules = load_rules_of(agent, read_rules(agent, *name), *name, false);
         print(oci_profile(filter_of(rules), agent.socket).text);
         return 0;
     }

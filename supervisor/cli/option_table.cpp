@@ -310,6 +310,12 @@ constexpr std::array agent_options = {
                "/etc/callgate/containers)",
                "DIR"},
     OptionSpec{"logs", 0, one, "DIR", "keep the logs there (default: where those of runs are)", "DIR"},
+    OptionSpec{
+        "ask", 0, one, "WHO",
+        "who answers questions: socket (callgate approve) or never (default: rules that ask are refused)",
+        "socket never"},
+    OptionSpec{"ask-timeout", 0, one, "DURATION",
+               "deny a question that is not answered in this time (default: 60s)"},
     OptionSpec{"seccomp-profile", 0, one, "NAME", "print the seccomp profile of a rule set, and end"},
 };
 constexpr std::array agent_groups = {
@@ -322,7 +328,7 @@ constexpr std::string_view agent_text =
     "is handed over by its runtime, runc or crun, and its calls are decided and recorded as those of a run. "
     "The annotation callgate.rules=NAME chooses its rules. Root of the host starts the agent. There is no "
     "Landlock domain, so each call that the rules contest is made on behalf or denied. What runs is "
-    "held by ptrace at its start. Rules that ask or that name hosts are refused.\n"
+    "held by ptrace at its start. Rules that name hosts are refused.\n"
     "If the supervisor of a container ends, the calls that it decides fail.";
 
 constexpr std::string_view learn_text =

@@ -31,9 +31,9 @@ bool has_limits(const rules::Limits& limits) {
 }
 
 /// The sentence about what cannot be held; "" if all can.
-std::string not_held(const rules::LoadedRules& loaded) {
+std::string not_held(const rules::LoadedRules& loaded, bool asks) {
     const rules::RuleSet& rules = *loaded.rules;
-    if (rules.may_ask()) return "they ask, and nobody is asked for a container: allow or deny instead";
+    if (rules.may_ask() && !asks) return "they ask, and nobody answers: give the agent --ask socket";
     if (rules.needs_party()) return "they tell an agent from its tools, which needs callgate run";
     if (rules.decides_look_ups())
         return "they name hosts, and look-ups are decided in callgate run alone: name addresses";
@@ -68,7 +68,7 @@ rules::Plan plan_of(const rules::RuleSet& rules) {
 }  // namespace
 
 Expected<ContainerRules> load_container_rules(const std::string& json, const std::string& label,
-                                              bool in_place) {
+                                              bool in_place, bool asks) {
     const RealFileTree files;
     const NoFiles none;
     std::string linked;
@@ -92,7 +92,7 @@ Expected<ContainerRules> load_container_rules(const std::string& json, const std
     if (!linked.empty() && check_enabled("container-links"))
         return Problem{label + ": " + linked + " in this container: name the place where it ends"};
     ContainerRules made{loaded.rules, plan_of(*loaded.rules), loaded.sha256};
-    if (const std::string why = not_held(loaded); !why.empty() && check_enabled("container-held"))
+    if (const std::string why = not_held(loaded, asks); !why.empty() && check_enabled("container-held"))
         return Problem{label + ": the agent cannot hold these rules: " + why};
     return made;
 }

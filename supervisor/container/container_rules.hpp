@@ -24,8 +24,8 @@ struct ContainerRules {
 };
 
 /// `label` names the rule set in messages. `in_place`: the calling process is in the container, whose links
-/// then count.
+/// then count. `asks`: somebody answers questions.
 [[nodiscard]] Expected<ContainerRules> load_container_rules(const std::string& json, const std::string& label,
-                                                            bool in_place);
+                                                            bool in_place, bool asks);
 
 }  // namespace callgate::container

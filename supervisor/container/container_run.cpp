@@ -48,6 +48,7 @@ public:
 private:
     void wake();
     void wait(int timeout_ms);
+    void kill();
     void look_after_log();
 
     const Container& container_;
@@ -73,6 +74,7 @@ private:
     const calls::ProcessNeeds processes_;
     WorkerNeeds needs_;
     WorkerPool workers_;
+    std::optional<Questions> questions_;
     std::atomic<bool> sync_{false}, count_{false}, killed_{false};
 };
 
@@ -95,11 +97,7 @@ Supervision::Supervision(const Container& container, UniqueFd listener, const en
                         return locks_.refuses(*container_.rules.rules, one);
                     },
                 .is_own_address = is_own_address,
-                .kill_tree =
-                    [this] {
-                        killed_ = true;
-                        container_.place.end();
-                    },
+                .kill_tree = [this] { kill(); },
                 .sync_log = [this] { sync_ = true, wake(); },
                 .count_soon = [this] { count_ = true, wake(); }},
       files_{.plan = container.rules.plan,
@@ -121,6 +119,19 @@ Supervision::Supervision(const Container& container, UniqueFd listener, const en
       workers_(source_, needs_, [this] { wake(); }) {
     if (!wake_) throw SetupError("no descriptors are left");
     source_.add(std::move(listener));
+    if (container.asking != nullptr) {
+        questions_.emplace(
+            Questions::Needs{.asking = *container.asking,
+                             .run = container.run,
+                             .container = container.state.id,
+                             .first = container.state.first,
+                             .log = container.log,
+                             .resume = [this](auto calls) { workers_.resume(std::move(calls)), wake(); },
+                             .kill = [this] { kill(); },
+                             .stop = [&container] { container.place.end(); },
+                             .counts = [this] { return report_.counts(); }});
+        deciding_.questions = &questions_->queue();
+    }
     network_.udp = container.rules.plan.udp;
     report_.use_rules(container.rules.rules, "");
     kernel::CallerCache::expect_other_roots();
@@ -132,6 +143,12 @@ void Supervision::wake() {
     if (::write(wake_.get(), &one, sizeof one) < 0) return;  // it is full, and so awake
 }
 
+/// Any thread.
+void Supervision::kill() {
+    killed_ = true;
+    container_.place.end();
+}
+
 void Supervision::record_start() {
     if (container_.log == nullptr) return;
     audit::RunStart start;
@@ -139,7 +156,8 @@ void Supervision::record_start() {
     start.workdir = "/";
     start.rules_sha256 = container_.rules.sha256;
     start.profiles = {container_.state.rules};
-    start.degraded = {"landlock", "guardian", "questions", "wait-killable"};
+    start.degraded = {"landlock", "guardian", "wait-killable"};
+    if (!questions_) start.degraded.emplace_back("questions");
     start.pid = container_.state.process;
     if (utsname names{}; ::uname(&names) == 0) {
         start.kernel = names.release;
@@ -159,6 +177,7 @@ void Supervision::answer_calls() {
     ::sigfillset(&all);
     for (const int fatal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::sigdelset(&all, fatal);
     ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    if (questions_) questions_->start();
     workers_.prepare();
     workers_.start();
     constexpr int second = 1000;
@@ -183,6 +202,7 @@ void Supervision::wait(int timeout_ms) {
 
 std::string Supervision::end() {
     using namespace std::chrono;
+    if (questions_) questions_->stop();
     workers_.stop();
     const audit::Counts counts = report_.counts();
     audit::RunEnd end;

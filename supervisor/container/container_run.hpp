@@ -20,6 +20,7 @@
 #include "supervisor/container/container_rules.hpp"
 #include "supervisor/container/place.hpp"
 #include "supervisor/container/process_state.hpp"
+#include "supervisor/container/questions.hpp"
 #include "supervisor/enforce/seccomp/compiler.hpp"
 
 namespace callgate::container {
@@ -31,6 +32,7 @@ struct Container {
     const std::string& run;
     const UniqueFd& meeting;    // processes that the runtime adds are handed over there (joining.hpp)
     audit::Log* log = nullptr;  // null: none is kept
+    Asking* asking = nullptr;   // null: nobody answers questions
 };
 
 /// The filter of the rules. Its profile is what the runtime installs (oci_profile.hpp).

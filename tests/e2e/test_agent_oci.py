@@ -20,6 +20,7 @@ from typing import Any, Iterator
 
 import pytest
 
+import approvers
 import harness
 
 RUNTIMES = [one for one in ("runc", "crun") if shutil.which(one)]
@@ -57,8 +58,8 @@ def room() -> Iterator[list[str]]:
 class Agent:
     """A box's agent in the room, with rule sets and a root for containers."""
 
-    def __init__(self, box: harness.Box, room: list[str], **rules: dict[str, Any]) -> None:
-        self.box, self.room, self.numbers = box, room, 0
+    def __init__(self, box: harness.Box, room: list[str], *options: str, **rules: dict[str, Any]) -> None:
+        self.box, self.room, self.options, self.numbers = box, room, options, 0
         self.rules, self.logs, self.socket = box.root / "rules", box.root / "logs", box.root / "agent.sock"
         box.root.chmod(0o755)
         self.rules.mkdir()
@@ -70,13 +71,13 @@ class Agent:
 
     def begin(self) -> None:
         self.said = ""
-        self.process = subprocess.Popen([*self.room, *self.words()], stderr=subprocess.PIPE, env=self.box.environment(), text=True)
+        self.process = subprocess.Popen([*self.room, *self.words()], stderr=subprocess.PIPE, env=self.box.environment(approvers.runtime(self.box)), text=True)
         self.box.running.append(self.process)  # type: ignore[arg-type]
         threading.Thread(target=self.listen, daemon=True).start()
         self.await_line("the agent listens on")
 
     def words(self, *more: str) -> list[str]:
-        return [str(self.box.callgate), "agent", "--listen", str(self.socket), "--rules-dir", str(self.rules), "--logs", str(self.logs), *more]
+        return [str(self.box.callgate), "agent", "--listen", str(self.socket), "--rules-dir", str(self.rules), "--logs", str(self.logs), *self.options, *more]
 
     def listen(self) -> None:
         for line in self.process.stderr:  # type: ignore[union-attr]
@@ -177,7 +178,7 @@ def administrator(stage, users, request) -> Iterator[harness.Box]:
 @pytest.fixture
 def made(administrator, room) -> Iterator[Any]:
     box = administrator
-    yield lambda **rules: Agent(box, room, **(rules or {"web": WEB}))
+    yield lambda *options, **rules: Agent(box, room, *options, **(rules or {"web": WEB}))
     for process in box.running:  # nsenter waits for what it has started
         for one in harness.descendants(process.pid):
             with contextlib.suppress(ProcessLookupError):
@@ -544,6 +545,61 @@ def test_no_process_is_added_that_programs_could_trace(made, runtime):
     assert running.communicate("open\n", timeout=harness.DEADLINE)[0] == "open to all\n"
 
 
+ASKS = {**WEB, "rules": [*WEB["rules"], {"id": "look", "ask": "read", "path": "/data/asked*"}]}
+# Answers each question about one file, and keeps what it was asked.
+DECIDER = """#!/bin/sh
+read -r question
+echo "$question" >> {asked}
+case $question in *'"/data/asked"'*) echo '{{"verdict":"allow","scope":"once"}}' ;; *'"/data/asked-trap"'*) echo '{{"verdict":"kill"}}' ;; *) echo '{{"verdict":"deny"}}' ;; esac
+"""
+
+
+def asking(made, timeout: str) -> Any:
+    agent = made("--ask", "socket", "--ask-timeout", timeout, web=ASKS)
+    for name in ("asked", "asked-other", "asked-trap"):
+        (agent.top / "rootfs/data" / name).write_text(f"the {name}\n")
+    return agent
+
+
+@EACH
+def test_questions_are_answered_outside(made, runtime):
+    agent = asking(made, "1h")
+    asked = agent.box.root / "questions"
+    program = agent.box.file(agent.box.root / "decide", DECIDER.format(asked=asked).encode(), 0o755)
+    words = [*agent.room, str(agent.box.callgate), "approve", "--exec", str(program)]
+    decider = subprocess.Popen(words, env=agent.box.environment(approvers.runtime(agent.box)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    agent.box.running.append(decider)
+    running = agent.start(runtime, "cat /data/asked; cat /data/asked-other; " + WAITS)
+    assert running.stdout.readline() == "the asked\n"
+    assert running.stdout.readline() == "began\n"
+    code, said = agent.add(runtime, running, "cat /data/asked; cat /data/asked-other")
+    assert "the asked\n" in said and "other\n" not in said, (said, agent.said)
+    said = "".join(running.communicate("asked-trap\nasked\n", timeout=harness.DEADLINE))
+    assert running.returncode == 128 + signal.SIGKILL and "the asked" not in said and "Permission denied" in said, said
+    records = agent.records()
+    answered = [one["callgate"] for one in records if one["event"]["action"] == "prompt.answered"]
+    assert [one["answer"] for one in answered] == ["allow", "deny", "allow", "deny", "kill"] and answered[0]["answered_by"]["channel"] == "socket", answered
+    begun = records[0]["callgate"]
+    assert "questions" not in begun["degraded"] and begun["run"].startswith(running.args[-1][:12] + "-"), begun
+    assert records[-1]["callgate"]["outcome"] == "killed_by_rule"
+    assert len(asked.read_text().splitlines()) == 5
+    subprocess.run(["chown", "-R", "100000:100000", str(agent.top / "rootfs")], check=True)
+    said = agent.run(runtime, "cat /data/asked; cat /data/asked-other", mapped=True)[1]  # who answers has no name in its user namespace
+    assert "the asked\n" in said and "Permission denied" in said, (said, agent.said)
+    decider.terminate()
+    decider.wait()
+    directory = Path(approvers.runtime(agent.box)["XDG_RUNTIME_DIR"]) / "callgate"
+    harness.until(lambda: not list(directory.glob("*.sock")) and not list(directory.glob("*.token")), "no socket is left")
+
+
+def test_a_question_without_an_answer_is_denied(made):
+    agent = asking(made, "50ms")
+    code, said = agent.run(RUNTIMES[0], "cat /data/open; cat /data/asked; echo rest")
+    assert code == 0 and "open to all\nrest\n" in said and "the asked" not in said and "Permission denied" in said, said
+    actions = [one["event"]["action"] for one in agent.records()]
+    assert "prompt.shown" in actions and ("look", "/data/asked") in denied(agent.records()), actions
+
+
 LISTENER = """
 import ctypes, socket, sys
 class Filter(ctypes.Structure): _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
@@ -609,7 +665,7 @@ def test_another_user_is_refused(made, users):
 
 
 NOT_HELD = {
-    "they ask": {"rules": [ALL, {"id": "x", "ask": "read", "path": "/data/**"}]},
+    "give the agent --ask socket": {"rules": [ALL, {"id": "x", "ask": "read", "path": "/data/**"}]},
     "they name hosts": {"rules": [ALL, {"id": "x", "allow": "connect", "host": "example.com", "port": 443}]},
     "they are about servers": {"rules": [ALL, {"id": "x", "allow": "connect", "server": "run", "address": "127.0.0.1"}]},
     "they state limits": {"rules": [ALL], "limits": {"memory": "1G"}},

@@ -18,7 +18,7 @@ namespace {
 enforce::FilterSpec filter(const std::string& rules) {
     const auto loaded = load_container_rules(R"({"version": 1, "default": "deny", "rules": [)" + rules +
                                                  R"({"id": "x", "allow": "execute", "path": "/**"}]})",
-                                             "test", false);
+                                             "test", false, false);
     if (!loaded) FAIL(loaded.error().text);
     return filter_of(*loaded);
 }
