@@ -278,9 +278,15 @@ from_outside() {
     grep -q '^root:' <<<"$twin" || status=1
     ! "${once[@]}" "${supervised[@]}" localhost/callgate-tests /usr/bin/cat /etc/shadow 2>"$work/said" || status=1
     grep -q 'Permission denied' "$work/said" && grep -q 'denied 1 call' "$work/agent.said" || status=1
+    # A process that is added to a container has the rules and the log of that container.
+    "${once[@]}" "${supervised[@]}" --detach --name "$1-agent" localhost/callgate-tests /usr/bin/sleep 1000 >/dev/null || status=1
+    "${engine[@]}" exec "$1-agent" /usr/bin/cat /etc/passwd | grep -q '^root:' || status=1
+    ! "${engine[@]}" exec "$1-agent" /usr/bin/cat /etc/shadow 2>"$work/said" || status=1
+    grep -q 'Permission denied' "$work/said" && [ "$(cat "$place/logs"/*.jsonl | grep -c '"run.start"')" = 3 ] || status=1
+    "${engine[@]}" rm --force --time 0 "$1-agent" >/dev/null || status=1
     kill $agent
     [ $status = 0 ] || cat "$work/said" "$work/agent.said" >&2
-    row "$1" 'callgate agent' $status 'control, twin and denial' $((SECONDS - begun))
+    row "$1" 'callgate agent' $status 'control, twin and denial, also of an exec' $((SECONDS - begun))
 }
 
 # examples: every linter that there is for a file of docs/examples.
