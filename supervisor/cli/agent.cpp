@@ -299,6 +299,7 @@ int agent(const Arguments& arguments) {
     if (::mkdir(agent.meetings().c_str(), 0700) != 0 && errno != EEXIST)
         throw Failure(agent.meetings() + ": " + std::strerror(errno));
     require_ours(agent.meetings());
+    remove_dead_names(agent.meetings());
     ::prctl(PR_SET_DUMPABLE, 0);
     ::prctl(PR_SET_NAME, "callgate");
     const UniqueFd socket = listen_at(agent.socket);

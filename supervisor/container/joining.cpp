@@ -4,9 +4,11 @@
 #include <linux/capability.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -16,6 +18,7 @@
 #include "base/descriptor_message.hpp"
 #include "base/directory.hpp"
 #include "base/process/capabilities.hpp"
+#include "base/result.hpp"
 #include "base/sha256.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/kernel/target.hpp"
@@ -41,34 +44,40 @@ Added description(const ProcessState& state) {
 
 std::string begin_of_name(const std::string& id) { return sha256_hex(id).substr(0, 16) + '-'; }
 
-std::vector<std::string> names_of(const std::string& directory, const ProcessState& added) {
-    const std::string begin = begin_of_name(added.id);
+/// The names in `directory` that begin so.
+std::vector<std::string> names_in(const std::string& directory, const std::string& begin) {
     std::vector<std::string> names;
     const Directory entries(::opendir(directory.c_str()));
-    while (const dirent* const entry = entries ? ::readdir(entries.get()) : nullptr) {
-        const std::string name = entry->d_name;
-        if (name.starts_with(begin) && (added.first == 0 || name == begin + std::to_string(added.first)))
-            names.push_back(name);
-    }
+    while (const dirent* const entry = entries ? ::readdir(entries.get()) : nullptr)
+        if (std::string name = entry->d_name; name.front() != '.' && name.starts_with(begin))
+            names.push_back(std::move(name));
     return names;
+}
+
+/// Connects to the supervisor at this path; an errno if that fails.
+Result<UniqueFd> connect_to(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) return errno_code(ENAMETOOLONG);
+    path.copy(address.sun_path, path.size());
+    UniqueFd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!connection ||
+        ::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        return errno_code();
+    return connection;
 }
 
 /// The reply is absent if no supervisor answers at this path.
 std::optional<Reply> offer(const std::string& path, const ProcessState& added) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) return std::nullopt;
-    path.copy(address.sun_path, path.size());
-    const UniqueFd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto connection = connect_to(path);
+    if (!connection) return std::nullopt;
     DescriptorMessage<Added, 1> message;
     message.content = description(added);
     const int listener = added.listener.get();
     message.attach({&listener, 1});
     Reply reply{};
-    if (!connection ||
-        ::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-        ::sendmsg(connection.get(), &message.header, MSG_NOSIGNAL) != sizeof(Added) ||
-        ::recv(connection.get(), &reply, 1, 0) != 1)
+    if (::sendmsg(connection->get(), &message.header, MSG_NOSIGNAL) != sizeof(Added) ||
+        ::recv(connection->get(), &reply, 1, 0) != 1)
         return std::nullopt;
     return reply;
 }
@@ -98,11 +107,19 @@ std::string meeting_name(const ProcessState& first) {
     return begin_of_name(first.id) + std::to_string(first.first);
 }
 
+void remove_dead_names(const std::string& directory) {
+    for (const std::string& name : names_in(directory, ""))
+        if (const auto answers = connect_to(directory + '/' + name);
+            !answers && answers.error().value() == ECONNREFUSED)
+            ::unlink((directory + '/' + name).c_str());
+}
+
 Expected<void> hand_to_supervisor(const std::string& directory, const ProcessState& added,
                                   std::chrono::milliseconds patience) {
     const auto end = std::chrono::steady_clock::now() + patience;
+    const std::string begin = begin_of_name(added.id) + (added.first == 0 ? "" : std::to_string(added.first));
     for (;;) {
-        for (const std::string& name : names_of(directory, added)) {
+        for (const std::string& name : names_in(directory, begin)) {
             const std::optional<Reply> reply = offer(directory + '/' + name, added);
             if (reply == Reply::taken) return {};
             if (reply == Reply::traced)

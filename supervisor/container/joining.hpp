@@ -25,6 +25,9 @@ namespace callgate::container {
 /// The name at which the supervisor of a new container listens.
 [[nodiscard]] std::string meeting_name(const ProcessState& first);
 
+/// Removes names in `directory` that were left by supervisors which were killed.
+void remove_dead_names(const std::string& directory);
+
 /// Hands an added process to its container's supervisor. `directory` has the names. A supervisor that is just
 /// starting has until `patience` is over.
 [[nodiscard]] Expected<void> hand_to_supervisor(const std::string& directory, const ProcessState& added,

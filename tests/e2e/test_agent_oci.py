@@ -503,6 +503,23 @@ def test_supervisors_outlive_the_agent_and_calls_do_not_outlive_a_supervisor(mad
     assert "Function not implemented" in said and "to all" not in said and "the secret" not in said, said
 
 
+def test_the_next_agent_removes_what_killed_supervisors_left(made):
+    agent = made()
+    names = Path(f"{agent.socket}.d")
+    running = agent.start(RUNTIMES[0], "echo began; read -r line")
+    assert running.stdout.readline() == "began\n"
+    (first,) = names.iterdir()
+    every = harness.descendants(agent.process.pid)
+    for one in every:  # the agent, the process outside, the supervisor
+        os.kill(one, signal.SIGKILL)
+    agent.process.wait()
+    harness.until(lambda: not any(map(harness.alive, every)), "they have ended")
+    assert first.exists()
+    agent.begin()
+    assert not list(names.iterdir())
+    running.communicate("", timeout=harness.DEADLINE)
+
+
 WAITS = "echo began; while read -r name; do cat /data/$name; done"
 
 
