@@ -110,7 +110,7 @@ std::unique_ptr<audit::Log> open_log_of(const Agent& agent, const std::string& r
     return std::move(*log);
 }
 
-/// What the process outside makes for a supervisor. Its names go with it.
+/// The process outside makes this for a supervisor. Its names go with it.
 struct Outside {
     std::string run;
     std::string name, runtime;  // of the meeting; the directory of the socket, or ""
