@@ -251,6 +251,20 @@ Cancel read_cancel(const json& object) {
     return cancel;
 }
 
+Pause read_pause(const json& object) {
+    constexpr std::string_view known[] = {"pause", "on"};
+    Pause pause;
+    for (const auto& [name, value] : object.items()) {
+        if (name == "pause")
+            pause.id = id(value);
+        else if (name == "on")
+            pause.on = truth("on", value);
+        else
+            throw InvalidRequest{"unknown member " + json_string(name) + near(name, known)};
+    }
+    return pause;
+}
+
 Input read_input(const json& object) {
     constexpr std::string_view known[] = {"input", "id", "text", "base64", "end"};
     exclude(object, "text", "base64");
@@ -288,6 +302,7 @@ Request parse_request(std::string_view text, Form form) {
         if (object.contains("id")) fault.id = id(object["id"]);
         if (form == Form::served && object.contains("cancel")) return read_cancel(object);
         if (form == Form::served && object.contains("input")) return read_input(object);
+        if (form == Form::served && object.contains("pause")) return read_pause(object);
         Job job = read_job(object);
         if (form == Form::served && job.id.empty())
             throw InvalidRequest{

@@ -68,7 +68,13 @@ struct Fault {
     std::string why;
 };
 
-using Request = std::variant<Fault, Job, Cancel, Input>;
+/// The wish that the output of a job that streams is not read, or is read again. It has no answer.
+struct Pause {
+    std::string id;
+    bool on = false;
+};
+
+using Request = std::variant<Fault, Job, Cancel, Input, Pause>;
 
 enum class Form : std::uint8_t {
     once,    // one job; an id is given back

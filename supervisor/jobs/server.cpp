@@ -8,9 +8,11 @@
 #include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <set>
 #include <utility>
 
 #include "base/process/signal_descriptor.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/host/host.hpp"
 #include "supervisor/jobs/answer_text.hpp"
 
@@ -52,6 +54,7 @@ private:
     void receive(Request request, std::size_t size);
     void receive_job(Job job, std::size_t size);
     void cancel(const Cancel& request);
+    void pause(const Pause& request);
     void add_input(Input input);
     void answer_input(const std::string& job, const std::string& id, const std::string& why);
     void start_waiting();
@@ -82,7 +85,8 @@ private:
     std::string ending_;                              // why no job is started any more
     std::optional<std::chrono::milliseconds> drain_;  // until the first signal
     asio::steady_timer drained_{loop_};
-    bool paused_ = false;  // output of some job
+    bool paused_ = false;         // output of some job
+    std::set<std::string> held_;  // jobs whose output its reader paused
     bool input_ended_ = false, unread_ = false, nothing_ran_ = false;
 };
 
@@ -115,8 +119,8 @@ Server::Server(const Settings& settings, Form form, std::size_t max_jobs,
         std::string line = answer_text(id, output, bytes);
         const std::size_t size = line.size();
         send([line = std::move(line)] { return line; }, size);
-        if (writer_.backlog() < max_unread) return true;
-        return !(paused_ = true);
+        if (writer_.backlog() >= max_unread) paused_ = true;
+        return writer_.backlog() < max_unread && !held_.contains(id);
     };
 }
 
@@ -187,6 +191,7 @@ void Server::receive(Request request, std::size_t size) {
     if (const auto* const request_to_cancel = std::get_if<Cancel>(&request))
         return cancel(*request_to_cancel);
     if (auto* const input = std::get_if<Input>(&request)) return add_input(std::move(*input));
+    if (const auto* const request_to_pause = std::get_if<Pause>(&request)) return pause(*request_to_pause);
     send(std::get<Fault>(std::move(request)));
 }
 
@@ -245,6 +250,15 @@ void Server::cancel(const Cancel& request) {
     stop_if_done();
 }
 
+void Server::pause(const Pause& request) {
+    const auto running = running_.find(request.id);
+    if (running == running_.end() || !check_enabled("output-pauses")) return;
+    if (request.on)
+        held_.insert(request.id);
+    else if (held_.erase(request.id) > 0 && !paused_)
+        running->second->resume();
+}
+
 void Server::start_waiting() {
     while (running_.size() < max_ && !waiting_.empty() && writer_.backlog() < max_backlog) {
         Waiting next = std::move(waiting_.front());
@@ -258,7 +272,8 @@ void Server::answers_written() {
     start_waiting();
     if (!paused_ || writer_.backlog() >= max_unread) return;
     paused_ = false;
-    for (const auto& [id, execution] : running_) execution->resume();
+    for (const auto& [id, execution] : running_)
+        if (!held_.contains(id)) execution->resume();
 }
 
 void Server::start(Job job, std::vector<Input> inputs) {
@@ -272,6 +287,7 @@ void Server::start(Job job, std::vector<Input> inputs) {
 
 void Server::ended(JobResult result) {
     running_.erase(result.id);
+    held_.erase(result.id);
     nothing_ran_ = !result.why.empty();
     const std::size_t size = result.output.bytes.size() + result.error.bytes.size() + result.report.size();
     send([result = std::make_shared<JobResult>(std::move(result)),

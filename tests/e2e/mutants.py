@@ -360,6 +360,7 @@ CHECKS = (
     Mutant("tls-key-closed", (), test="test_exec_tls.py::test_the_key_is_in_one_process_alone"),
     Mutant("tls-key-mode", (), test="test_exec_tls.py::test_what_is_wrong_with_the_files_is_said_before_anything_listens"),
     Mutant("service-socket-closed", (), test="test_exec_http.py::test_a_token_is_asked_for"),
+    Mutant("output-pauses", (), test="test_exec_http.py::test_a_stream_waits_for_its_own_client_alone"),
     Mutant("service-address-closed", (), test="test_exec_http.py::test_a_job_reaches_no_service_that_asks_for_no_token"),
     Mutant("nested-guardian", (), test="test_nested.py::test_a_nested_run_that_lost_its_guardian_may_nothing_contested"),
     Mutant("browsers-kept-out", (), test="test_exec_http.py::test_a_page_in_a_browser_starts_no_job"),

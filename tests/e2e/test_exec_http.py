@@ -92,6 +92,11 @@ def bash(code: str, **more: Any) -> dict[str, Any]:
     return {"language": "bash", "code": code, **more}
 
 
+def framed_job(job: dict[str, Any]) -> bytes:
+    body = json.dumps(job).encode()
+    return b"\r\n".join([FIRST, HOST, TYPE, b"Content-Length: %d" % len(body), b"", body])
+
+
 def test_jobs_are_answered_as_on_stdin(box):
     with service(box) as server, server.connect() as line:
         assert server.ask("/healthz") == (200, {"status": "ok"})
@@ -125,6 +130,23 @@ def test_output_comes_while_the_job_runs(box):
         assert told[-1][0] == "event: answer"
         answer = check(json.loads(told[-1][1][6:]))
         assert (answer["output"], answer["error"], answer["id"]) == ("bé\ufffd", "e\n", "s")
+
+
+def test_a_stream_waits_for_its_own_client_alone(box):
+    """A job that writes without end to a client that reads nothing: its output waits in its pipe."""
+    ask = framed_job(bash("head -c 16000000 /dev/zero | tr '\\0' x; : > through", stream="only"))
+    look = bash("until [ -e through ] || [ $((n += 1)) -gt 30000 ]; do :; done; [ -e through ] || echo waits")
+    with service(box) as server, server.connect() as slow:
+        slow.sendall(ask)
+        assert slow.recv(1) and server.ask("/v1/jobs", look)[1]["output"] == "waits\n"
+        assert sum(map(len, iter(lambda: slow.recv(1 << 20), b""))) > 16_000_000 and (box.tree / "through").exists()
+        # The same of a context, whose cells go on after their client has gone.
+        cell = json.dumps({"code": "import sys; sys.stdout.write('x' * 16_000_000); open('through', 'w').close()"}).encode()
+        (box.tree / "through").unlink()
+        with server.connect() as gone:
+            gone.sendall(b"\r\n".join([b"POST /execute HTTP/1.1", HOST, TYPE, b"Content-Length: %d" % len(cell), b"", cell]))
+            assert gone.recv(1) and server.ask("/v1/jobs", look)[1]["output"] == "waits\n"
+        assert '"text":"2"' in str(server.ask("/execute", {"code": "1 + 1"})[1])
 
 
 def test_a_token_is_asked_for(box):

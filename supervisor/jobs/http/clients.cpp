@@ -11,6 +11,11 @@
 
 namespace callgate::jobs::http {
 
+namespace {
+/// The output of a job is not read while so much of it waits for its client.
+constexpr std::size_t max_streamed = std::size_t{1} << 20U;
+}  // namespace
+
 void Front::accept_all() {
     for (;;) {
         UniqueFd socket = next_client();
@@ -47,6 +52,7 @@ bool Front::make_room() {
 
 void Front::drop(Connection& one) {
     if (!connections_.contains(one.number)) return;
+    hold(one, false);
     if (const auto job = in_flight_.find(one.job); one.phase == Phase::busy && job != in_flight_.end()) {
         job->second.connection = 0;
         ++counts_.cancelled;
@@ -143,6 +149,17 @@ std::size_t Front::held_bodies() const { return bodies_ + to_server_.size(); }
 void Front::put(Connection& one, std::string_view text) {
     one.out.add(text);
     answers_ += text.size();
+    if (one.out.size() >= max_streamed) hold(one, true);
+}
+
+void Front::hold(Connection& one, bool on) {
+    const auto job = in_flight_.find(one.streamed);
+    if (job == in_flight_.end() || one.holds == on) return;
+    one.holds = on;
+    int& holders = job->second.holders;
+    holders += on ? 1 : -1;
+    if (holders == (on ? 1 : 0))
+        to_server_.add("{\"pause\":" + std::to_string(one.streamed) + (on ? ",\"on\":true}\n" : "}\n"));
 }
 
 void Front::advance(Connection& one) {
@@ -152,6 +169,7 @@ void Front::advance(Connection& one) {
         const bool good = one.write(now_);
         answers_ -= unsent - one.out.size();
         if (!good) return drop(one);
+        if (one.out.size() < max_unread) hold(one, false);
         if (one.out.size() == 0) take(one);
         goes_on = one.in.size() != before;
     }

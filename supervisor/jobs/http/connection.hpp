@@ -43,6 +43,8 @@ struct Connection {
     std::string rex;                         // the path, where it is one of SWE-ReX's
     std::string e2b;                         // the path, where it is one of E2B's
     std::uint64_t input_job = 0;             // the body is input for this job
+    std::uint64_t streamed = 0;              // the job whose output it gets as it is written
+    bool holds = false;                      // that output, until it has been sent what there is
     bool closes = false;                     // after the next answer
     bool done = false;                       // its last answer is there
     bool hung_up = false, streams = false;

@@ -80,7 +80,7 @@ void Front::start_process(Connection& one, const std::shared_ptr<RexCall>& call,
     job.connection = one.number;
     job.process = asked.config;
     job.sandbox = sandbox_of(one);
-    one.job = number;
+    one.job = one.streamed = number;
     hand_on(number, std::move(job), std::get<Passed>(passed).line);
     send_piece(one, messages, start_event(number));
 }
@@ -169,6 +169,7 @@ void Front::start_cell(Connection& one, const std::shared_ptr<RexCall>& call, co
     if (found->second.calls.size() > max_queued_cells)
         return complete(call, e2b_error("resource_exhausted", "100 cells wait in this context"));
     call->cell = own;
+    one.streamed = found->second.job;
     found->second.calls.push_back(call);
     inputs_.emplace(own, InputWait{0, call, found->first});
     to_server_.add("{\"input\":" + std::to_string(found->second.job) + ",\"id\":" + std::to_string(own) +

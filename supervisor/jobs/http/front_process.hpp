@@ -45,6 +45,7 @@ struct InFlight {
     std::string session;            // of SWE-ReX or E2B: the job is this session or context
     std::string process, sandbox;   // of E2B: what its List tells, and the sandbox's id
     std::size_t size = 0;           // of its line
+    int holders = 0;                // connections by which its output waits
     Clock::time_point began = Clock::now();
 };
 
@@ -87,6 +88,8 @@ private:
     /// The bytes of bodies that are being read, and of jobs that the server has not taken yet.
     [[nodiscard]] std::size_t held_bodies() const;
     void put(Connection& one, std::string_view text);
+    /// The output of a job waits for its own client, so that no other client's answer does.
+    void hold(Connection& one, bool on);
     /// Writes what there is room for, and says what the connection waits for.
     void advance(Connection& one);
 

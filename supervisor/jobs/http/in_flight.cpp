@@ -55,6 +55,7 @@ void Front::start_job(Connection& one) {
         job.input_path = "/v1/jobs/" + sha256_hex(secret_ + std::to_string(number)).substr(0, 32) + "/input";
     job.connection = one.number;
     one.job = number;
+    if (job.stream) one.streamed = number;
     one.phase = Phase::busy;
     one.deadline = Clock::time_point::max();
     if (!job.input_path.empty()) {

@@ -22,6 +22,7 @@ std::optional<Refused> Front::route(Connection& one) {
     }
     one.fusion = path == "/run_code" ? fusion_job : path == "/run_jupyter" ? notebook_job : nullptr;
     one.e2b.clear();
+    one.streamed = 0;
     one.rex = is_rex_path(path) ? path : "";
     const auto input = input_paths_.find(std::string(path));
     one.input_job = input == input_paths_.end() ? 0 : input->second;
