@@ -26,7 +26,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t max_rules_text = std::size_t{1} << 20U;
+constexpr std::size_t max_rules_text = std::size_t{1} << 20U, max_all_rules = std::size_t{32} << 20U;
 constexpr rlim_t highest_mark = rlim_t{1} << 62U, lowest_mark = rlim_t{1} << 20U;
 
 bool is_run_name(std::string_view name) {
@@ -184,9 +184,14 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
     if (!made || token.empty()) return refuse("the supervisor is short of memory");
     const std::lock_guard guard(lock_);
     const std::size_t index = count_.load();
-    if (index == max_runs)
+    if (index == max_runs ||
+        (rules_bytes_ + rules.size() > max_all_rules && check_enabled("nested-rules-bounded")))
         return refuse(
-            "this run has had a thousand nested runs, and keeps the rules of each: start another one");
+            "this run has had a thousand nested runs, or 32M of their rules, and keeps the rules of each: "
+            "start another one");
+    const bool known = std::any_of(levels_.begin(), levels_.begin() + static_cast<std::ptrdiff_t>(index),
+                                   [&name](const auto& one) { return one->decide.nested == name; });
+    if (known && check_enabled("nested-names")) return refuse("a nested run has had this name");
     Level::Given given{.run = name,
                        .guardian = static_cast<pid_t>(guardian),
                        .guardian_handle = std::move(handle),
@@ -213,6 +218,7 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
     };
     peer.report = [level] { return level->report->json(); };
     tokens_.emplace(token, level);
+    rules_bytes_ += rules.size();
     count_.store(index + 1);
     any.store(true);
     answer(line);

@@ -15,8 +15,8 @@
 // An attacker is any process of the run, also the inner callgate. It sends any rules and any numbers: it
 // narrows itself, and nothing else. A token works once, for a child of the guardian that was named, and only
 // for a process of the level that registered the rules. Whoever learns a token first narrows itself. The
-// rules are read on the channel's thread; their size, the number of levels and the number of nested runs are
-// bounded.
+// rules are read on the channel's thread; their size, alone and together, the number of levels and the number
+// of nested runs are bounded. No two have one name, so none speaks for another in the log.
 //
 // When the inner callgate or its guardian is gone, its mark means nothing: contested calls of what may be
 // left are denied. Otherwise the guardian's number could become that of a process outside the run.
@@ -93,6 +93,7 @@ private:
     rlim_t first_ = 0;                 // the mark of the first nested run
     std::array<std::unique_ptr<Level>, max_runs> levels_;
     std::atomic<std::size_t> count_{0};  // of levels_ that may be read
+    std::size_t rules_bytes_ = 0;        // as all of them were sent
     std::mutex lock_;
     std::map<std::string, Level*, std::less<>> tokens_;  // guarded by lock_
 };

@@ -362,6 +362,8 @@ CHECKS = (
     Mutant("service-socket-closed", (), test="test_exec_http.py::test_a_token_is_asked_for"),
     Mutant("output-pauses", (), test="test_exec_http.py::test_a_stream_waits_for_its_own_client_alone"),
     Mutant("service-address-closed", (), test="test_exec_http.py::test_a_job_reaches_no_service_that_asks_for_no_token"),
+    *(Mutant(check, (), test="test_nested.py::test_the_rules_that_a_run_keeps_are_bounded_and_no_name_comes_twice")
+      for check in ("nested-rules-bounded", "nested-names")),
     Mutant("nested-guardian", (), test="test_nested.py::test_a_nested_run_that_lost_its_guardian_may_nothing_contested"),
     Mutant("browsers-kept-out", (), test="test_exec_http.py::test_a_page_in_a_browser_starts_no_job"),
     Mutant("swept-bind", (), test="test_containers.py::test_sockets_work_as_bare_where_callgate_makes_them"),

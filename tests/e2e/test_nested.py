@@ -419,6 +419,19 @@ print("full", full)
     assert said.splitlines() == ["['callgate', 'denials', 'nested', 'ok', 'run']", "the line is too long", "full 1"], said
 
 
+def test_the_rules_that_a_run_keeps_are_bounded_and_no_name_comes_twice(world):
+    said = client(world, """
+kept = [client() for _ in range(40)]
+rules = json.dumps({"version": 1, "default": "deny", "description": "x" * 1000000})
+told = [ask(stream, do="nest", **{**wish, "run": f"abcd{number:02}", "rules": rules}) for number, (_, stream) in enumerate(kept)]
+print([one["ok"] for one in told].index(False), told[-1]["error"])
+one, stream = client()
+print(ask(stream, do="nest", **{**wish, "run": "abcd00"})["error"], ask(stream, do="nest", **wish)["ok"])
+""")
+    assert said.splitlines() == ["33 this run has had a thousand nested runs, or 32M of their rules, and keeps the rules of each: start another one",
+                                 "a nested run has had this name True"], said
+
+
 def test_a_token_opens_once_and_for_nobody_else(world):
     said = client(world, """
 print(enter("0" * 32), enter(""), enter("x" * 50))
