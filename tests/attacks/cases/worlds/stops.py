@@ -278,8 +278,10 @@ REACHES = {
     "reads_session": "if os.fork(): signal.pause()\nos.setsid()\nbegun()\nwhile True: got(os.read(0, 100))",
     "reads_by_name": ("if os.fork(): signal.pause()\nos.setsid()\nfd = os.open(name, os.O_RDWR | os.O_NOCTTY)\nbegun()\n"
                       "while True: got(os.read(fd, 100))"),
-    "takes_foreground": ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])\nos.setpgid(0, 0)\nos.tcsetpgrp(0, os.getpgrp())\n"
-                         "begun()\nwhile True: got(os.read(0, 100))"),
+    # The shell takes the terminal back when it has read a line.
+    "takes_foreground": ("signal.signal(signal.SIGTTIN, signal.SIG_IGN)\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])\n"
+                         "os.setpgid(0, 0)\nos.tcsetpgrp(0, os.getpgrp())\nbegun()\nwhile True:\n    try: got(os.read(0, 100))\n"
+                         "    except OSError: os.tcsetpgrp(0, os.getpgrp())"),
     "takes_devtty": ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])\nfd = os.open('/dev/tty', os.O_RDWR)\nos.setpgid(0, 0)\n"
                      "os.tcsetpgrp(fd, os.getpgrp())\nbegun()\nwhile True: got(os.read(fd, 100))"),
     "sets_modes": ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])\nmodes = termios.tcgetattr(0)\nmodes[3] &= ~termios.ECHO\n"
