@@ -35,10 +35,10 @@ def made(stage):
     require("openssl", str(stage.bin / "callgate-tls"))
     place = stage.root / "certificates"
     place.mkdir()
-    openssl(place, "req", "-x509", *SMALL, "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+    openssl(place, "req", "-x509", *SMALL, "-subj", "/CN=authority", "-addext", "keyUsage=critical,keyCertSign", "-keyout", "ca.key", "-out", "ca.pem")
     for name in ("cert", "other"):
         openssl(place, "req", *SMALL, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        for days, file in ((2, f"{name}.pem"), (-1, f"{name}.expired.pem")):
+        for days, file in ((2, f"{name}.pem"), (0, f"{name}.expired.pem")):  # newer releases make none that ends before it begins
             openssl(place, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-copy_extensions", "copy", "-days", str(days), "-out", file)
     openssl(place, "ec", "-in", "cert.key", "-aes128", "-passout", "pass:word", "-out", "encrypted.key")
     openssl(place, "req", "-x509", "-newkey", "rsa:1024", "-nodes", "-subj", "/CN=localhost", "-keyout", "weak.key", "-out", "weak.pem")
