@@ -237,32 +237,20 @@ Job read_job(const json& object) {
     return job;
 }
 
-Cancel read_cancel(const json& object) {
-    constexpr std::string_view known[] = {"cancel", "now"};
-    Cancel cancel;
+/// {"WORD": ID, "FLAG": true}
+template <typename Order>
+Order read_order(const json& object, std::string_view word, std::string_view flag, bool Order::*set) {
+    const std::string_view known[] = {word, flag};
+    Order order;
     for (const auto& [name, value] : object.items()) {
-        if (name == "cancel")
-            cancel.id = id(value);
-        else if (name == "now")
-            cancel.now = truth("now", value);
+        if (name == word)
+            order.id = id(value);
+        else if (name == flag)
+            order.*set = truth(name, value);
         else
             throw InvalidRequest{"unknown member " + json_string(name) + near(name, known)};
     }
-    return cancel;
-}
-
-Pause read_pause(const json& object) {
-    constexpr std::string_view known[] = {"pause", "on"};
-    Pause pause;
-    for (const auto& [name, value] : object.items()) {
-        if (name == "pause")
-            pause.id = id(value);
-        else if (name == "on")
-            pause.on = truth("on", value);
-        else
-            throw InvalidRequest{"unknown member " + json_string(name) + near(name, known)};
-    }
-    return pause;
+    return order;
 }
 
 Input read_input(const json& object) {
@@ -300,9 +288,11 @@ Request parse_request(std::string_view text, Form form) {
         if (text.size() > max_job) throw InvalidRequest{"the job is longer than 256 MiB"};
         const json object = parse_strictly(text);
         if (object.contains("id")) fault.id = id(object["id"]);
-        if (form == Form::served && object.contains("cancel")) return read_cancel(object);
+        if (form == Form::served && object.contains("cancel"))
+            return read_order(object, "cancel", "now", &Cancel::now);
         if (form == Form::served && object.contains("input")) return read_input(object);
-        if (form == Form::served && object.contains("pause")) return read_pause(object);
+        if (form == Form::served && object.contains("pause"))
+            return read_order(object, "pause", "on", &Pause::on);
         Job job = read_job(object);
         if (form == Form::served && job.id.empty())
             throw InvalidRequest{
