@@ -1,65 +1,25 @@
 #include "supervisor/audit/write/log.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <mutex>
 #include <utility>
 
 #include "base/clock.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/audit/write/format.hpp"
+#include "supervisor/audit/write/log_descriptor.hpp"
 #include "supervisor/audit/write/log_file.hpp"
 #include "supervisor/audit/write/repeats.hpp"
 
 namespace callgate::audit {
 
 namespace {
-
-// Writes records to a descriptor that another process reads: a pipe, a socket, a terminal (`--audit fd:N`).
-//
-// A slow reader delays the run; nothing is dropped. If the reader is gone, the write fails. A call that
-// cannot be recorded is denied. The open file description may be shared with others, so its flags are left as
-// they are.
-
-enum class DescriptorKind : std::uint8_t { file, socket, other };
-
-bool writable(int fd, int milliseconds) {
-    pollfd one{fd, POLLOUT, 0};
-    return ::poll(&one, 1, milliseconds) > 0;
-}
-
-/// Like write(2), but writes only what it can write without waiting for a reader. Fails with EAGAIN if that
-/// is nothing. Raises no signal on a socket. It does not block on a pipe either, whatever the flags, as long
-/// as nobody else writes to the pipe.
-ssize_t write_some(int fd, DescriptorKind kind, const char* data, std::size_t size) {
-    if (kind == DescriptorKind::file) return ::write(fd, data, size);
-    if (kind == DescriptorKind::socket) return ::send(fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (!writable(fd, 0)) {
-        errno = EAGAIN;
-        return -1;
-    }
-    // A pipe that is writable takes this much at once (pipe(7)).
-    return ::write(fd, data, std::min<std::size_t>(size, PIPE_BUF));
-}
-
-/// Waits a while for more room. Returns false if the time `until` has passed. `until` is CLOCK_MONOTONIC in
-/// nanoseconds (0: no limit) and may be set meanwhile.
-bool wait_for_reader(int fd, const std::atomic<std::int64_t>& until) {
-    constexpr int slice_ms = 50;
-    const std::int64_t end = until.load(std::memory_order_relaxed);
-    if (end != 0 && monotonic_ns() >= end) return false;
-    static_cast<void>(writable(fd, slice_ms));
-    return true;
-}
 
 constexpr std::uint64_t no_limit = UINT64_MAX;
 
@@ -128,11 +88,6 @@ struct Log::State {
 };
 
 namespace {
-
-void set_append(int fd) {
-    const int flags = ::fcntl(fd, F_GETFL);
-    if (flags >= 0 && (flags & O_APPEND) == 0) static_cast<void>(::fcntl(fd, F_SETFL, flags | O_APPEND));
-}
 
 std::string utc_now() {
     const std::time_t now = ::time(nullptr);
@@ -340,16 +295,10 @@ Result<std::unique_ptr<Log>> Log::at_file(const std::string& path, Options optio
 }
 
 Result<std::unique_ptr<Log>> Log::on_descriptor(UniqueFd fd, Options options) {
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) return errno_code();
-    const int access = ::fcntl(fd.get(), F_GETFL) & O_ACCMODE;
-    if (access == O_RDONLY) return errno_code(EBADF);
+    const auto kind = prepare_descriptor(fd.get());
+    if (!kind) return kind.error();
     auto state = std::make_unique<State>(std::move(options));
-    state->kind = S_ISREG(status.st_mode)    ? DescriptorKind::file
-                  : S_ISSOCK(status.st_mode) ? DescriptorKind::socket
-                                             : DescriptorKind::other;
-    if (state->kind == DescriptorKind::file) set_append(fd.get());
-    static_cast<void>(::fcntl(fd.get(), F_SETFD, FD_CLOEXEC));
+    state->kind = *kind;
     const bool file = state->kind == DescriptorKind::file;
     state->limit = state->options.limit.value_or(file ? default_limit(fd.get()) : no_limit);
     state->fd = std::move(fd);

@@ -29,6 +29,7 @@
 #include "base/at_or_beneath.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/files/needs.hpp"
+#include "supervisor/calls/files/open_flags.hpp"
 #include "supervisor/calls/files/opening.hpp"
 #include "supervisor/calls/files/replaced_files.hpp"
 #include "supervisor/calls/files/set_ids.hpp"
@@ -43,68 +44,6 @@ using rules::Operation;
 using rules::OperationSet;
 
 namespace {
-
-// Linux 7.2 has these (docs/dev/kernel-facts.md 44, 45).
-constexpr int empty_path_flag = 1 << 26;  // O_EMPTYPATH: "" is the descriptor's object
-constexpr std::uint64_t regular_only_flag = std::uint64_t{1} << 32U;  // OPENAT2_REGULAR
-constexpr int not_regular_error = 134;                                // EFTYPE
-
-constexpr int large_file =
-    enforce::native_architecture == enforce::Architecture::x86_64 ? 0100000 : 0400000;  // glibc says 0
-constexpr int known_open_flags = O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK |
-                                 O_SYNC | O_ASYNC | O_DIRECT | large_file | O_DIRECTORY | O_NOFOLLOW |
-                                 O_NOATIME | O_CLOEXEC | O_PATH | O_TMPFILE | empty_path_flag;
-constexpr std::uint64_t known_resolve_flags = RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS |
-                                              RESOLVE_BENEATH | RESOLVE_IN_ROOT | RESOLVE_CACHED;
-
-struct NamedFlag {
-    int bits;
-    std::string_view name;
-};
-// Flags that hold another one's bits come first.
-constexpr std::array named_flags = {
-    NamedFlag{O_TMPFILE, "O_TMPFILE"},
-    NamedFlag{O_SYNC, "O_SYNC"},
-    NamedFlag{O_DSYNC, "O_DSYNC"},
-    NamedFlag{O_CREAT, "O_CREAT"},
-    NamedFlag{O_EXCL, "O_EXCL"},
-    NamedFlag{O_NOCTTY, "O_NOCTTY"},
-    NamedFlag{O_TRUNC, "O_TRUNC"},
-    NamedFlag{O_APPEND, "O_APPEND"},
-    NamedFlag{O_NONBLOCK, "O_NONBLOCK"},
-    NamedFlag{O_ASYNC, "O_ASYNC"},
-    NamedFlag{O_DIRECT, "O_DIRECT"},
-    NamedFlag{O_DIRECTORY, "O_DIRECTORY"},
-    NamedFlag{O_NOFOLLOW, "O_NOFOLLOW"},
-    NamedFlag{O_NOATIME, "O_NOATIME"},
-    NamedFlag{O_CLOEXEC, "O_CLOEXEC"},
-    NamedFlag{O_PATH, "O_PATH"},
-    NamedFlag{empty_path_flag, "O_EMPTYPATH"},
-};
-
-/// Fills `into` with the access mode and every known flag of `flags`; unknown bits are left out.
-void name_open_flags(int flags, std::vector<std::string_view>& into) {
-    into.clear();
-    switch (flags & O_ACCMODE) {
-        case O_RDONLY:
-            into.push_back("O_RDONLY");
-            break;
-        case O_WRONLY:
-            into.push_back("O_WRONLY");
-            break;
-        case O_RDWR:
-            into.push_back("O_RDWR");
-            break;
-        default:
-            into.push_back("O_ACCMODE");
-            break;
-    }
-    for (const NamedFlag& flag : named_flags) {
-        if ((flags & flag.bits) != flag.bits) continue;
-        into.push_back(flag.name);
-        flags &= ~flag.bits;
-    }
-}
 
 /// Whether the kernel may read path (and flags) again: see the head of this file.
 bool continuable(const FileCall& context, const Wanted& wanted, OperationSet operations) {
