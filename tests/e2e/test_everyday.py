@@ -226,7 +226,7 @@ gpg --batch --pinentry-mode loopback --passphrase x -c notes.txt; test -s notes.
 vim --not-a-term -T dumb -c ':%s/first/fourth/' -c ':wq' notes.txt >/dev/null 2>&1; cat notes.txt ## fourth ## /\.viminfo|unix datagram sockets
 pip --version ## pip
 pip list 2>/dev/null | head -n 3 ## Package
-su -c 'echo by su' 2>/dev/null || echo refused ## by su|refused ## /etc/shadow|/var/log/btmp|netlink sockets|unix datagram sockets
+su -c 'echo by su' 2>/dev/null || echo refused ## by su|refused ## /etc/shadow|/var/log/btmp|/dev/console|netlink sockets|unix datagram sockets
 psql --version ## psql ## /etc/shadow
 """
 
