@@ -141,7 +141,7 @@ std::string supervise_container(const Agent& agent, ProcessState& state, Outside
         throw Failure("the rules " + state.rules +
                       " decide what may be executed, and it has a user namespace: its runtime cannot be held "
                       "by ptrace from within; allow execute everywhere (\"/**\")");
-    if (oci_profile(filter_of(rules), agent.socket).digest != state.metadata &&
+    if (oci_profile(filter_of(rules), state.rules, agent.socket).digest != state.metadata &&
         check_enabled("container-profile"))
         throw Failure("its seccomp profile is not that of the rules " + state.rules +
                       ": print it anew with callgate agent --seccomp-profile " + state.rules);
@@ -286,7 +286,7 @@ int agent(const Arguments& arguments) {
     read_ask(arguments, agent);
     if (const auto name = arguments.value("seccomp-profile")) {
         const ContainerRules rules = load_rules_of(agent, read_rules(agent, *name), *name, false);
-        print(oci_profile(filter_of(rules), agent.socket).text);
+        print(oci_profile(filter_of(rules), *name, agent.socket).text);
         return 0;
     }
     if (::geteuid() != 0)

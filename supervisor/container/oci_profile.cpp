@@ -62,7 +62,8 @@ Groups groups_of(const enforce::FilterSpec& filter) {
 
 }  // namespace
 
-OciProfile oci_profile(const enforce::FilterSpec& filter, const std::string& listener) {
+OciProfile oci_profile(const enforce::FilterSpec& filter, const std::string& rules,
+                       const std::string& listener) {
     const Groups groups = groups_of(filter);
     OciProfile profile;
     const auto calls = [&](JsonWriter& json) {
@@ -74,7 +75,7 @@ OciProfile oci_profile(const enforce::FilterSpec& filter, const std::string& lis
         });
     };
     profile.digest = "callgate:" + sha256_hex(json_text([&](JsonWriter& json) {
-                         json.begin_object();
+                         json.begin_object().member("rules", rules);
                          calls(json);
                          json.end_object();
                      }));

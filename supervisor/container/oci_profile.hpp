@@ -5,7 +5,9 @@
 // the profile notifies every call that the filter would notify, or refuse by arguments. The filter then
 // decides in the supervisor (container_source.hpp), on the same registers. A call that neither knows is
 // refused: ENOSYS. A profile that notified less than the rules contest would be unsound. So each carries a
-// digest, which the runtime passes on, and a container with another one is refused.
+// digest, which the runtime passes on, and a container with another one is refused. The digest is also of the
+// name of the rules. So the administrator's profile says which rules a container has. Podman adds an image's
+// annotations to the container's: they choose no others.
 //
 // Pure. An attacker controls nothing here: rules and profile are the administrator's.
 #pragma once
@@ -21,7 +23,8 @@ struct OciProfile {
     std::string text;    // JSON
 };
 
-/// `listener`: the path of the agent's socket.
-[[nodiscard]] OciProfile oci_profile(const enforce::FilterSpec& filter, const std::string& listener);
+/// `rules`: their name. `listener`: the path of the agent's socket.
+[[nodiscard]] OciProfile oci_profile(const enforce::FilterSpec& filter, const std::string& rules,
+                                     const std::string& listener);
 
 }  // namespace callgate::container

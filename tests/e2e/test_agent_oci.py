@@ -462,6 +462,17 @@ def test_another_profile_is_refused(made):
     agent.await_line("its seccomp profile is not that of the rules web")
 
 
+def test_an_annotation_chooses_no_rules_but_those_of_the_profile(made):
+    """An image can bring an annotation. Its rules have the very same filter here."""
+    agent = made(web=WEB, lax={**WEB, "rules": [ALL, WRITES, {**SECRET, "path": "/data/other"}, CONNECTS]})
+    calls = [agent.profile(one)["syscalls"] for one in ("web", "lax")]
+    assert calls[0] == calls[1]
+    assert agent.run(RUNTIMES[0], "cat /data/secret", rules="lax", profile=agent.profile("lax")) == (0, "the secret\n")  # the twin
+    code, said = agent.run(RUNTIMES[0], "cat /data/secret", rules="lax")
+    assert code != 0 and "the secret" not in said, said
+    agent.await_line("its seccomp profile is not that of the rules lax")
+
+
 def test_a_rule_that_leads_through_a_link_is_refused(made):
     """The one who changes the root could choose what the rule is about."""
     agent = made(web={**WEB, "rules": [*WEB["rules"], {"id": "var", "allow": "create", "path": "/var/**"}]})

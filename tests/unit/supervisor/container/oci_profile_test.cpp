@@ -38,7 +38,7 @@ std::pair<std::string, int> action_of(const OciProfile& profile, const std::stri
 
 TEST_SUITE("oci profile") {
     TEST_CASE("the profile notifies what the rules contest, and what the filter refuses by arguments") {
-        const OciProfile made = oci_profile(filter(""), "/run/agent");
+        const OciProfile made = oci_profile(filter(""), "web", "/run/agent");
         for (const char* const call :
              {"openat", "unlink", "connect", "bind", "socket", "clone", "ioctl", "execve"})
             CHECK_MESSAGE(action_of(made, call).first == "SCMP_ACT_NOTIFY", call);
@@ -52,17 +52,18 @@ TEST_SUITE("oci profile") {
         const OciProfile made = oci_profile(
             filter(
                 R"({"id": "all", "allow": ["read", "modify", "create", "delete", "metadata"], "path": "/**"},)"),
-            "/run/agent");
+            "web", "/run/agent");
         CHECK(action_of(made, "openat").first == "SCMP_ACT_ALLOW");
         CHECK(action_of(made, "connect").first == "SCMP_ACT_NOTIFY");
         CHECK(action_of(made, "rename").first == "SCMP_ACT_NOTIFY");
     }
 
-    TEST_CASE("the digest is of the calls, and not of the socket's place") {
-        const OciProfile made = oci_profile(filter(""), "/run/agent");
-        CHECK(made.digest == oci_profile(filter(""), "/elsewhere").digest);
+    TEST_CASE("the digest is of the calls and the rules' name, and not of the socket's place") {
+        const OciProfile made = oci_profile(filter(""), "web", "/run/agent");
+        CHECK(made.digest == oci_profile(filter(""), "web", "/elsewhere").digest);
+        CHECK(made.digest != oci_profile(filter(""), "other", "/run/agent").digest);
         const std::string metadata = R"({"id": "m", "allow": "metadata", "path": "/**"},)";
-        CHECK(made.digest != oci_profile(filter(metadata), "/run/agent").digest);
+        CHECK(made.digest != oci_profile(filter(metadata), "web", "/run/agent").digest);
         CHECK(nlohmann::json::parse(made.text).at("listenerMetadata") == made.digest);
     }
 
