@@ -88,7 +88,8 @@ bool ContainerSource::answered(Handed& process, const Notification& call) {
     return true;
 }
 
-/// With turn_ held: waits until a listener has a call. An ended one is not looked at again.
+/// With turn_ held: waits until a listener has a call. An ended one is not looked at again. The one behind
+/// the last is looked at first, so that no process that calls without end keeps others waiting.
 Result<ContainerSource::Process> ContainerSource::next_ready() {
     for (;;) {
         if (entries_.empty() || (entries_.back().revents & POLLIN) != 0) {
@@ -101,8 +102,12 @@ Result<ContainerSource::Process> ContainerSource::next_ready() {
             entries_.push_back({changed_.get(), POLLIN, 0});
         }
         if (::poll(entries_.data(), entries_.size(), -1) < 0) return errno_code();
-        for (std::size_t index = 0; index < known_.size(); ++index) {
-            if ((entries_[index].revents & POLLIN) != 0) return known_[index];
+        for (std::size_t step = 0; step < known_.size(); ++step) {
+            const std::size_t index = (first_ + step) % known_.size();
+            if ((entries_[index].revents & POLLIN) != 0) {
+                first_ = index + 1;
+                return known_[index];
+            }
             if (entries_[index].revents != 0) entries_[index].fd = -1;
         }
     }

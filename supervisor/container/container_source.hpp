@@ -80,3 +80,4 @@ private:
 };
 
 }  // namespace callgate::container
+    std::size_t first_ = 0;        // is looked at first; guarded by turn_

@@ -573,6 +573,17 @@ def test_no_process_is_added_that_programs_could_trace(made, runtime):
     assert running.communicate("open\n", timeout=harness.DEADLINE)[0] == "open to all\n"
 
 
+@EACH
+def test_a_flood_of_calls_keeps_no_added_process_waiting(made, runtime):
+    agent = made()
+    flood = "for one in " + "o " * 64 + "; do (while :; do : < /data/open; done) & done; "
+    for supervised in (False, True):  # the control
+        running = agent.start(runtime, flood + WAITS, supervised=supervised)
+        assert running.stdout.readline() == "began\n"
+        assert agent.add(runtime, running, "cat /data/open") == (0, "open to all\n")
+        running.communicate("", timeout=harness.DEADLINE)
+
+
 ASKS = {**WEB, "rules": [*WEB["rules"], {"id": "look", "ask": "read", "path": "/data/asked*"}]}
 # Answers each question about one file, and keeps what it was asked.
 DECIDER = """#!/bin/sh
