@@ -196,7 +196,8 @@ void Supervision::wait(int timeout_ms) {
     entries.push_back({wake_.get(), POLLIN, 0});
     entries.push_back({container_.meeting.get(), POLLIN, 0});
     if (::poll(entries.data(), entries.size(), timeout_ms) <= 0 || entries.back().revents == 0) return;
-    UniqueFd listener = take_added(container_.meeting, container_.state, container_.place.has_own_users());
+    UniqueFd listener = take_added(container_.meeting, container_.state,
+                                   !container_.place.has_own_users() && source_.traces());
     if (listener) source_.add(std::move(listener));
 }
 

@@ -1,14 +1,21 @@
 #include "supervisor/container/container_source.hpp"
 
+#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "base/process/capabilities.hpp"
 #include "supervisor/enforce/call_table.hpp"
+#include "supervisor/kernel/target.hpp"
 
 namespace callgate::container {
 
@@ -19,6 +26,17 @@ using kernel::Notification;
 
 bool executes(const Notification& call) {
     return call.call == call_number("execve") || call.call == call_number("execveat");
+}
+
+/// Whether a capability lets it, or what it starts, trace processes that are not dumpable.
+bool could_trace(pid_t thread) {
+    std::ifstream status(kernel::ProcPath(thread, "status").text);
+    constexpr std::string_view bounding = "CapBnd:";
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with(bounding))
+            return (std::strtoull(line.c_str() + bounding.size(), nullptr, 16) &
+                    capability(CAP_SYS_PTRACE)) != 0;
+    return true;  // it is gone
 }
 
 boost::system::error_code gone() { return {ENOENT, boost::system::system_category()}; }
@@ -66,7 +84,7 @@ bool ContainerSource::answered(Handed& process, const Notification& call) {
     } else if (!process.began.load() && !executes(call)) {
         answer.let_continue = true;
     } else {
-        if (executes(call)) process.began.store(true);
+        if (executes(call) && !process.began.exchange(true) && could_trace(call.thread)) traces_ = true;
         std::uint64_t arguments[6];
         for (std::size_t index = 0; index < 6; ++index) arguments[index] = call.arguments[index];
         const std::uint32_t then =

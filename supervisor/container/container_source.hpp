@@ -43,6 +43,9 @@ public:
     [[nodiscard]] bool forget_ended();
     /// Entries for poll(2), which end with each listener. For the thread that adds.
     [[nodiscard]] std::vector<pollfd> ends() const;
+    /// Whether some program has begun, the first or an added one, that has CAP_SYS_PTRACE. It could have
+    /// given that up since, and not what it has started. Any thread.
+    [[nodiscard]] bool traces() const { return traces_.load(); }
 
     Result<kernel::Notification> receive() override;
     Result<void> answer(std::uint64_t id, const kernel::Answer& answer) override;
@@ -68,6 +71,7 @@ private:
 
     const std::vector<sock_filter> filter_;
     const UniqueFd changed_;  // an eventfd: `all_` is another
+    std::atomic<bool> traces_{false};
 
     mutable std::mutex lock_;
     std::vector<Process> all_;                          // guarded by lock_
@@ -77,7 +81,7 @@ private:
     std::mutex turn_;              // one thread waits for a call, and then receives it
     std::vector<Process> known_;   // guarded by turn_
     std::vector<pollfd> entries_;  // of `known_` and `changed_`; guarded by turn_
+    std::size_t first_ = 0;        // is looked at first; guarded by turn_
 };
 
 }  // namespace callgate::container
-    std::size_t first_ = 0;        // is looked at first; guarded by turn_

@@ -1,7 +1,6 @@
 #include "supervisor/container/joining.hpp"
 
 #include <dirent.h>
-#include <linux/capability.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -9,19 +8,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/descriptor_message.hpp"
 #include "base/directory.hpp"
-#include "base/process/capabilities.hpp"
 #include "base/result.hpp"
 #include "base/sha256.hpp"
 #include "base/test_switch.hpp"
-#include "supervisor/kernel/target.hpp"
 
 namespace callgate::container {
 
@@ -82,23 +77,11 @@ std::optional<Reply> offer(const std::string& path, const ProcessState& added) {
     return reply;
 }
 
-/// Whether programs of the container could trace the runtime's process.
-bool may_trace(pid_t first) {
-    std::ifstream status(kernel::ProcPath(first, "status").text);
-    constexpr std::string_view bounding = "CapBnd:";
-    for (std::string line; std::getline(status, line);)
-        if (line.starts_with(bounding))
-            return (std::strtoull(line.c_str() + bounding.size(), nullptr, 16) &
-                    capability(CAP_SYS_PTRACE)) != 0;
-    return true;  // it is gone
-}
-
-Reply judge(const Added& added, const ProcessState& container, bool own_users) {
+Reply judge(const Added& added, const ProcessState& container, bool may_trace) {
     Added own = description(container);
     const bool same = added.digest == own.digest && (added.first == 0 || added.first == own.first);
     if (!same && check_enabled("container-joins-own")) return Reply::another;
-    return !own_users && may_trace(container.first) && check_enabled("container-joins-traced") ? Reply::traced
-                                                                                               : Reply::taken;
+    return may_trace && check_enabled("container-joins-traced") ? Reply::traced : Reply::taken;
 }
 
 }  // namespace
@@ -135,7 +118,7 @@ Expected<void> hand_to_supervisor(const std::string& directory, const ProcessSta
     }
 }
 
-UniqueFd take_added(const UniqueFd& meeting, const ProcessState& container, bool own_users) {
+UniqueFd take_added(const UniqueFd& meeting, const ProcessState& container, bool may_trace) {
     const UniqueFd connection(::accept4(meeting.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection) return {};
     const timeval patience{1, 0};  // it sends as soon as it is there, or has been killed
@@ -145,7 +128,7 @@ UniqueFd take_added(const UniqueFd& meeting, const ProcessState& container, bool
     std::array<int, 1> numbers{-1};
     UniqueFd listener(got >= 0 && message.take(numbers) == 1 ? numbers[0] : -1);
     if (got != sizeof(Added) || !listener) return {};
-    const Reply reply = judge(message.content, container, own_users);
+    const Reply reply = judge(message.content, container, may_trace);
     static_cast<void>(::send(connection.get(), &reply, 1, MSG_NOSIGNAL));
     return reply == Reply::taken ? std::move(listener) : UniqueFd();
 }

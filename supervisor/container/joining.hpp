@@ -10,7 +10,8 @@
 //
 // Until it executes, an added process is the runtime's, and its calls are continued. The container's programs
 // see it already, but the runtime has made it undumpable. CAP_SYS_PTRACE overrides that, unless the container
-// has a user namespace. So such a container gets no added processes.
+// has a user namespace. So such a container gets no added processes. That refusal comes late: the runtime's
+// process is in the container before it has a filter, and nothing here holds who traces it then.
 #pragma once
 
 #include <chrono>
@@ -34,7 +35,7 @@ void remove_dead_names(const std::string& directory);
                                                 std::chrono::milliseconds patience);
 
 /// Takes one listener that was handed over; none if there is none, or it was refused. `container` is the
-/// supervisor's, with a user namespace or without one.
-[[nodiscard]] UniqueFd take_added(const UniqueFd& meeting, const ProcessState& container, bool own_users);
+/// supervisor's. `may_trace`: its programs could trace the runtime's processes.
+[[nodiscard]] UniqueFd take_added(const UniqueFd& meeting, const ProcessState& container, bool may_trace);
 
 }  // namespace callgate::container

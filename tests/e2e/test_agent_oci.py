@@ -152,9 +152,9 @@ class Agent:
             return [json.loads(line) for line in text.splitlines()] if text.endswith("\n") and '"run.end"' in text.splitlines()[-1] else None
         return harness.until(whole, "the log ends")
 
-    def add(self, runtime: str, container: subprocess.Popen[str], script: str) -> tuple[int, str]:
+    def add(self, runtime: str, container: subprocess.Popen[str], script: str, *options: str) -> tuple[int, str]:
         """Another process of a container that runs: its status, and what it printed."""
-        done = subprocess.run([*self.room, runtime, "--log", str(self.top / "log"), "exec", container.args[-1], "/bin/sh", "-c", script],  # type: ignore[index]
+        done = subprocess.run([*self.room, runtime, "--log", str(self.top / "log"), "exec", *options, container.args[-1], "/bin/sh", "-c", script],  # type: ignore[index]
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=harness.DEADLINE)
         return done.returncode, done.stdout + done.stderr
 
@@ -571,6 +571,21 @@ def test_no_process_is_added_that_programs_could_trace(made, runtime):
     assert code != 0 and "open to all" not in said, said
     agent.await_line("they could trace the runtime; its calls fail")
     assert running.communicate("open\n", timeout=harness.DEADLINE)[0] == "open to all\n"
+
+
+@EACH
+def test_no_process_is_added_that_an_added_one_could_trace(made, runtime):
+    """The container's first process never had the capability."""
+    agent = made()
+    running = agent.start(runtime, WAITS)
+    assert running.stdout.readline() == "began\n"
+    for _ in range(2):
+        assert agent.add(runtime, running, "cat /data/open") == (0, "open to all\n")  # the twin
+    assert agent.add(runtime, running, "cat /data/open", "--cap", "CAP_SYS_PTRACE") == (0, "open to all\n")
+    code, said = agent.add(runtime, running, "cat /data/open")
+    assert code != 0 and "open to all" not in said, said
+    agent.await_line("they could trace the runtime; its calls fail")
+    running.communicate("", timeout=harness.DEADLINE)
 
 
 @EACH
