@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from cases.case import Case
 from cases.worlds.git_settings import USERS, AskedSettings, Settings
-from cases.worlds.later import CODE, Bound, Planted, PlantedAll
+from cases.worlds.later import CODE, Bound, Linked, LinkedAll, Planted, PlantedAll
 from cases.worlds.set_ids import SetId
 
 PARAGRAPH = "Code that waits for the user"
@@ -37,6 +37,14 @@ BESIDE = (
 )
 # With it, objects and refs, the work directory itself is a repository, whose settings git reads.
 BARE = 'mkdir objects refs && printf "[core]\n\tfsmonitor = %s\n" "$2" > config && echo "ref: refs/heads/x #$2" > "$1"'
+
+# In a repository: git writes through a link there, for instance the message of a commit. Tried with git 2.39.
+FOLLOWED = (
+    "COMMIT_EDITMSG", "TAG_EDITMSG", "NOTES_EDITMSG", "EDIT_DESCRIPTION", "ADD_EDIT.patch", "FETCH_HEAD", "index", "gc.pid",
+    "info/sparse-checkout", "objects/info/commit-graph", "logs/HEAD", "logs/refs/heads/main", "logs/refs/stash",
+)
+FOLLOWED_FOLDERS = ("objects/info", "objects/pack", "refs/heads", "logs/refs", "sequencer")
+FOLLOWED_ABOVE = ("objects", "refs", "logs")
 
 RENAMED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && mv made/file "$1"'
 LINKED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && ln made/file "$1"'
@@ -82,6 +90,10 @@ CASES = [
     Case("later.git_absent_beneath", PlantedAll(("sub/.git/commondir", "sub/.git/config", "sub/.git/config.worktree", "sub/.git/hooks/pre-commit",
                                                  "sub/.git/remotes/x", "sub/.hg/hgrc"),
                                                 ("sub/.git/other", "sub/other", "new/.git/commondir"), before=("sub/.git/worktrees/one/HEAD", "sub/.hg/x"))),
+    *(Case(f"later.git_follows{name}", LinkedAll(tuple(f".git/{one}" for one in names), (".git/other", "other", "lib/.git/other")))
+      for name, names in (("", FOLLOWED), ("_folders", FOLLOWED_FOLDERS), ("_above", FOLLOWED_ABOVE))),
+    Case("later.git_follows_renamed", Linked(".git/COMMIT_EDITMSG", before=(".git/", ".git/COMMIT_EDITMSG"))),
+    Case("later.git_follows_folder", Linked(".git/COMMIT_EDITMSG", 'mkdir made && ln -s "$2" made/$(basename "$1") && mv made "$(dirname "$1")"', free="lib/link")),
     Case("later.bound_git", Bound(".git")),
     Case("later.bound_hook", Bound(".git/hooks/pre-commit", before=(".git/", ".git/hooks/"))),
     Case("later.jj_file_renamed", Planted(".jj/repo", 'mkdir .jj && echo "$2" > made && mv made "$1"', free=".jj/other")),

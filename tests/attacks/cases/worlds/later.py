@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import harness
@@ -55,6 +56,7 @@ class Planted(Attack):
 
 # Writes the code to each name that it can.
 EVERYWHERE = 'for one in $1; do mkdir -p "$(dirname "$one")" && echo "$2" > "$one"; done; true'
+LINKED_EVERYWHERE = 'for one in $1; do mkdir -p "$(dirname "$one")" && rm -rf "$one" && ln -s "$2" "$one"; done; true'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +66,7 @@ class PlantedAll(Attack):
     paths: tuple[str, ...]
     free: tuple[str, ...]
     before: tuple[str, ...] = ()
+    script: str = EVERYWHERE
 
     def play(self, scene: Scene, paths: tuple[str, ...], supervised: bool) -> tuple[set[str], harness.Result]:
         box = scene.box
@@ -74,9 +77,12 @@ class PlantedAll(Attack):
             for part in name.split("/")[:-1]:
                 above = box.directory(above / part)
             box.file(box.tree / name, b"the user's\n")
-        line = ["/bin/sh", "-c", EVERYWHERE, "sh", " ".join(paths), CODE]
+        line = ["/bin/sh", "-c", self.script, "sh", " ".join(paths), CODE]
         result = scene.supervised(line, None, ["--ask", "never"]) if supervised else scene.bare(line)
-        return {path for path in paths if CODE in text_of(box.tree / path)}, result
+        return {path for path in paths if self.reached(box.tree / path)}, result
+
+    def reached(self, path: Path) -> bool:
+        return CODE in text_of(path)
 
     def control(self, scene: Scene) -> Outcome:
         planted, result = self.play(scene, self.paths, False)
@@ -90,6 +96,29 @@ class PlantedAll(Attack):
     def twin(self, scene: Scene) -> Outcome:
         planted, result = self.play(scene, self.free, True)
         return check({"what is free was refused": planted != set(self.free)}, "written", result.describe())
+
+
+def leads_there(path: Path) -> bool:
+    return path.is_symlink() and os.readlink(path) == CODE
+
+
+@dataclasses.dataclass(frozen=True)
+class LinkedAll(PlantedAll):
+    """Each name becomes a link, through which the user's git writes: the run names a file that it may not write."""
+
+    script: str = LINKED_EVERYWHERE
+
+    def reached(self, path: Path) -> bool:
+        return leads_there(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class Linked(Planted):
+    script: str = 'ln -s "$2" made && mv -T made "$1"'
+    free: str = "link"
+
+    def reached(self, path: Path) -> bool:
+        return leads_there(path)
 
 
 @dataclasses.dataclass(frozen=True)
