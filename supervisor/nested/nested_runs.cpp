@@ -45,11 +45,28 @@ std::string random_token() {
     return text;
 }
 
+/// The files as the sender can see them itself: it lists a directory that the grants of its level allow. It
+/// gets the grants of the new plan, and the plan names entries of directories.
+class SendersFiles final : public RealFileTree {
+public:
+    explicit SendersFiles(const rules::StaticGrants& grants) : grants_(grants) {}
+    [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
+                                                            std::size_t limit) const override {
+        if (!grants_.allow(rules::Operation::read, directory) && check_enabled("nested-listing"))
+            return std::nullopt;
+        return RealFileTree::entries(directory, limit);
+    }
+
+private:
+    const rules::StaticGrants& grants_;
+};
+
 /// The rules as a nested run sent them: nothing of them is looked up on this host.
-Expected<std::shared_ptr<rules::RuleSet>> read_rules(const std::string& text) {
+Expected<std::shared_ptr<rules::RuleSet>> read_rules(const std::string& text,
+                                                     const rules::StaticGrants& grants) {
     rules::RuleSources sources;
     sources.parts.emplace_back(rules::RuleSources::Text{text, "nested run"});
-    const RealFileTree tree;
+    const SendersFiles tree(grants);
     rules::LoadContext context;
     context.tree = &tree;
     context.read_file = [](const std::string&, std::size_t) -> Expected<std::string> {
@@ -161,9 +178,10 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
         return refuse(
             "the names of TLS servers are checked by the run around this one, or not at all: give --sni "
             "there");
-    Expected<std::shared_ptr<rules::RuleSet>> read = read_rules(rules);
+    const Judges& judges = outer == nullptr ? outermost_ : outer->judged;
+    Expected<std::shared_ptr<rules::RuleSet>> read = read_rules(rules, judges.decide.enforced.grants);
     if (!read) return refuse(read.error().text);
-    const RealFileTree tree;
+    const SendersFiles tree(judges.decide.enforced.grants);
     rules::Plan plan = rules::make_plan(**read, {.landlock_abi = around_.plan.landlock_abi,
                                                  .record = rules::RecordMode::contested,
                                                  .tree = &tree,
@@ -174,7 +192,6 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
     // call.
     std::erase_if(plan.grants, [](const rules::Grant& one) { return !is_utf8(one.path); });
     if (const auto lack = enforce::lacks_for_nested(around_.plan, plan)) return refuse(*lack);
-    const Judges& judges = outer == nullptr ? outermost_ : outer->judged;
     if (check_enabled("nested-narrows")) (*read)->narrow(judges.decide.enforced.rules);
     (*read)->prepare();
     UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(guardian), 0U)));

@@ -16,7 +16,8 @@
 // narrows itself, and nothing else. A token works once, for a child of the guardian that was named, and only
 // for a process of the level that registered the rules. Whoever learns a token first narrows itself. The
 // rules are read on the channel's thread; their size, alone and together, the number of levels and the number
-// of nested runs are bounded. No two have one name, so none speaks for another in the log.
+// of nested runs are bounded. No two have one name, so none speaks for another in the log. The answer tells
+// of no directory that the sender could not list.
 //
 // When the inner callgate or its guardian is gone, its mark means nothing: contested calls of what may be
 // left are denied. Otherwise the guardian's number could become that of a process outside the run.

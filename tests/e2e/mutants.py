@@ -316,6 +316,7 @@ CHECKS = (
     Mutant("nested-mark", (), test="test_nested.py::test_a_file_that_the_nested_run_denies"),
     Mutant("nested-proc", (), test="test_nested.py::test_a_process_of_the_outer_run"),
     Mutant("nested-links", (), test="test_nested.py::test_a_process_of_the_outer_run"),
+    Mutant("nested-listing", (), test="test_nested.py::test_the_answer_names_no_entry_of_a_directory_that_its_reader_may_not_list"),
     Mutant("nested-entrance", (), test="test_nested.py::test_a_token_opens_once_and_for_nobody_else"),
     Mutant("nested-over", (), test="test_nested.py::test_a_nested_run_that_lost_its_callgate_may_nothing_contested"),
     # The world comes before the user in the name of that test.

@@ -432,6 +432,25 @@ print(ask(stream, do="nest", **{**wish, "run": "abcd00"})["error"], ask(stream, 
                                  "a nested run has had this name True"], said
 
 
+def test_the_answer_names_no_entry_of_a_directory_that_its_reader_may_not_list(world):
+    """The grants name what stands beside a denied file, and the expanded rule what its pattern found."""
+    for directory in ("shown", "closed"):
+        for name in ("denied", "other", "beside"):
+            world.box.file((world.box.tree if directory == "shown" else world.box.root) / directory / name, b"")
+    code = """
+one, stream = client()
+for number, place in enumerate(PLACES):
+    try: print(sorted(os.listdir(place)))
+    except OSError: print("no list")
+    for more, denied in enumerate(({"path": place + "/denied"}, {"path": place + "/d*", "expand": True})):
+        rules = {"version": 1, "default": "deny", "rules": [{"id": "all", "allow": "read", "path": place + "/**"}, {"id": "no", "deny": "read", **denied}]}
+        one, stream = client()
+        print(sorted(os.path.basename(one["path"]) for one in ask(stream, do="nest", **{**wish, "run": f"abc{number}{more}0", "rules": json.dumps(rules)})["grants"]))
+""".replace("PLACES", repr([str(world.box.tree / "shown"), str(world.box.root / "closed")]))
+    assert sorted(os.listdir(world.box.root / "closed")) == ["beside", "denied", "other"]  # the control
+    assert client(world, code).splitlines() == ["['beside', 'denied', 'other']", "['beside', 'other']", "['beside', 'other']", "no list", "[]", "[]"]
+
+
 def test_a_token_opens_once_and_for_nobody_else(world):
     said = client(world, """
 print(enter("0" * 32), enter(""), enter("x" * 50))
