@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/clock.hpp"
+#include "base/test_switch.hpp"
 #include "base/write_all.hpp"
 #include "supervisor/approval/protocol/connection.hpp"
 #include "supervisor/kernel/target.hpp"
@@ -36,9 +37,17 @@ QuestionQueue::Settings queue_settings(const AskSettings& settings) {
     return queue;
 }
 
+/// Whether a process is of the run. A supervisor that connects acts for one that is. What a runtime adds to a
+/// container descends from none of its processes, but lies in its PID namespace.
+bool is_of_run(pid_t process, pid_t guardian, bool of_container) {
+    if (process == guardian || kernel::descends_from(process, guardian)) return true;
+    if (!check_enabled("approver-of-container")) return false;
+    return process == ::getpid() || (of_container && kernel::lies_in_pid_namespace_beneath(process));
+}
+
 /// Whether a process may answer: it is of this user, alive, and not of the run. With a handle from the kernel
 /// (Linux 6.5) its number cannot have become another's meanwhile.
-bool may_answer(int fd, const audit::Answerer& who, std::uint32_t user, pid_t guardian) {
+bool may_answer(int fd, const audit::Answerer& who, std::uint32_t user, pid_t guardian, bool of_container) {
     if (who.uid != user || who.pid <= 0) return false;
     int number = -1;
     socklen_t size = sizeof number;
@@ -49,7 +58,7 @@ bool may_answer(int fd, const audit::Answerer& who, std::uint32_t user, pid_t gu
         return false;  // it is gone
     }
     const auto peer = kernel::identity(who.pid);
-    if (!peer || who.pid == guardian || kernel::descends_from(who.pid, guardian)) return false;
+    if (!peer || is_of_run(who.pid, guardian, of_container)) return false;
     if (!handle) return true;
     pollfd gone{handle.get(), POLLIN, 0};
     return ::poll(&gone, 1, 0) == 0;
@@ -85,7 +94,7 @@ private:
         UniqueFd fd(::accept4(listening_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!fd || service_.connections_.size() >= max_connections) return;
         audit::Answerer who = peer_of(fd.get(), "socket");
-        if (!may_answer(fd.get(), who, user_, service_.run_.guardian)) return;
+        if (!may_answer(fd.get(), who, user_, service_.run_.guardian, service_.run_.of_container)) return;
         service_.add_connection(std::move(fd), std::move(who), token_, rules::DecidedBy::person);
     }
 

@@ -63,6 +63,7 @@ public:
         Terminal* terminal = nullptr;  // the command has one of its own
         bool may_ask = true;           // some rule asks
         pid_t guardian = -1;           // its descendants never answer
+        bool of_container = false;     // nobody within a further PID namespace answers
         AuditApprovalLog::NoteTree note_tree = nullptr;
         /// Questions begin to wait: the first one, and how many. May be empty.
         std::function<void(const Question& first, std::size_t count)> begin_to_wait{};

@@ -25,6 +25,7 @@ Questions::Questions(Needs needs)
                 .run = needs_.run,
                 .log = needs_.log,
                 .guardian = needs_.first,
+                .of_container = true,
                 .socket = std::move(needs_.asking.socket)},
                *this) {}
 

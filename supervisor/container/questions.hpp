@@ -2,8 +2,10 @@
 //
 // The socket is in the runtime directory of the agent's user, and the process outside has made it and removes
 // it. A run waits in its event loop, and a container's supervisor in poll(2) on its listeners. So the service
-// has a thread of its own, which lives while the container does. Processes of the container never answer: the
-// socket has no name in its root, and a descendant of its first process is refused.
+// has a thread of its own, which lives while the container does. Processes of the container never answer. The
+// socket has no name in its root, unless somebody has mounted the directory there. Then descendants of its
+// first process are refused, and all of its PID namespace: the runtime adds processes that descend from none.
+// So is the supervisor itself, which connects on behalf of them.
 //
 // An attacker in the container controls names and arguments in questions, as in a run.
 #pragma once

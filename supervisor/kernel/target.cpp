@@ -193,6 +193,18 @@ Result<OwnNumbers> own_numbers(pid_t thread) {
     return found;
 }
 
+/// The line has a number for each namespace.
+bool lies_in_pid_namespace_beneath(pid_t process) {
+    char buffer[4096];
+    const auto text = read_small(ProcPath(process, "status").text, buffer);
+    if (!text) return true;
+    constexpr std::string_view name = "\nNSpid:\t";
+    const std::size_t at = text->find(name);
+    if (at == std::string_view::npos) return false;
+    const std::string_view numbers = text->substr(at + name.size());
+    return numbers.substr(0, numbers.find('\n')).find('\t') != std::string_view::npos;
+}
+
 Result<Identity> identity(pid_t thread) {
     char buffer[1024];
     // Reads the task's own file: for /proc/PID/stat the kernel sums up the times of all threads, which is

@@ -79,6 +79,9 @@ struct OwnNumbers {
 };
 [[nodiscard]] Result<OwnNumbers> own_numbers(pid_t thread);
 
+/// Whether the process lies in a PID namespace beneath that of the procfs that is read. True if it is gone.
+[[nodiscard]] bool lies_in_pid_namespace_beneath(pid_t process);
+
 struct Identity {
     pid_t process = 0;
     pid_t parent = 0;

@@ -213,6 +213,7 @@ CHECKS = (
     Mutant("container-descriptors", (), user="root", test="test_agent_oci.py::test_the_supervisor_is_no_peer_whose_descriptors_can_be_taken"),
     Mutant("container-joins-own", (), user="root", test="test_agent_oci.py::test_an_added_process_of_other_rules_is_refused[rules]"),
     Mutant("container-joins-traced", (), user="root", test="test_agent_oci.py::test_no_process_is_added_that_programs_could_trace[runc]"),
+    Mutant("approver-of-container", (), user="root", test="test_agent_oci.py::test_no_process_of_a_container_answers[kernel-added]"),
     Mutant("container-profile", (), user="root", test="test_agent_oci.py::test_another_profile_is_refused"),
     Mutant("protected-files", ("native.protected_file",)),
     Mutant("protected-links", ("native.protected_link",)),

@@ -109,7 +109,8 @@ class Agent:
         return json.loads(done.stdout)
 
     def bundle(self, script: str, rules: str | None, *, profile: dict[str, Any] | None, user: int = 0, mapped: bool = False,
-               capabilities: tuple[str, ...] = ("CAP_DAC_OVERRIDE", "CAP_SETUID", "CAP_SETGID", "CAP_KILL"), share: tuple[str, ...] = ()) -> None:
+               capabilities: tuple[str, ...] = ("CAP_DAC_OVERRIDE", "CAP_SETUID", "CAP_SETGID", "CAP_KILL"), share: tuple[str, ...] = (),
+               mounted: str = "") -> None:
         namespaces = [one for one in ("mount", "pid", "ipc", "uts", "cgroup", *(["user"] if mapped else [])) if one not in share]
         linux: dict[str, Any] = {"namespaces": [{"type": one} for one in namespaces]}
         if mapped:
@@ -126,6 +127,8 @@ class Agent:
             "annotations": {} if rules is None else {"callgate.rules": rules},
             "linux": linux,
         }
+        if mounted:
+            config["mounts"].append({"destination": "/outside", "type": "bind", "source": mounted, "options": ["rbind", "rw"]})
         (self.top / "config.json").write_text(json.dumps(config))
 
     def start(self, runtime: str, script: str, rules: str | None = "web", *, supervised: bool = True, profile: dict[str, Any] | None = None,
@@ -644,6 +647,32 @@ def test_questions_are_answered_outside(made, runtime):
     decider.wait()
     directory = Path(approvers.runtime(agent.box)["XDG_RUNTIME_DIR"]) / "callgate"
     harness.until(lambda: not list(directory.glob("*.sock")) and not list(directory.glob("*.token")), "no socket is left")
+
+
+ANYTHING = {"version": 1, "default": "allow", "rules": [ASKS["rules"][-1]]}  # the kernel makes connects then
+BEHALF = {**ASKS, "rules": [*ASKS["rules"], {"id": "outside", "allow": "connect", "unix": "/outside/**"}]}
+
+
+@pytest.mark.parametrize("who", ["first", "added"])
+@pytest.mark.parametrize("web", [ANYTHING, BEHALF], ids=["kernel", "behalf"])
+def test_no_process_of_a_container_answers(made, web, who):
+    """An administrator has mounted the directory of the sockets there, and callgate is there too."""
+    agent = made("--ask", "socket", "--ask-timeout", "3s", web=web)
+    root = agent.top / "rootfs"
+    shutil.copy(agent.box.callgate, root / "bin/callgate")
+    agent.box.file(root / "bin/decide", b"#!/bin/sh\nread -r question\necho '{\"verdict\":\"allow\",\"scope\":\"once\"}'\n", 0o755)
+    agent.box.file(root / "data/asked", b"the asked\n")
+    (root / "outside").mkdir()
+    mounted = approvers.runtime(agent.box)["XDG_RUNTIME_DIR"]
+    answers = "(HOME=/tmp XDG_RUNTIME_DIR=/outside callgate approve --exec /bin/decide 2> /dev/null & cat /data/asked; kill $!); "
+    running = agent.start(RUNTIMES[0], (answers if who == "first" else "") + WAITS, mounted=mounted)
+    said = running.stdout.readline()
+    if who == "added":
+        assert said == "began\n"
+        said = agent.add(RUNTIMES[0], running, answers)[1]
+    running.communicate("", timeout=harness.DEADLINE)
+    assert "the asked" not in said, said
+    assert "prompt.shown" in [one["event"]["action"] for one in agent.records()]
 
 
 def test_a_question_without_an_answer_is_denied(made):
