@@ -565,6 +565,32 @@ def test_processes_that_are_added(made, runtime):
 
 
 @EACH
+def test_what_an_added_process_opens_is_what_was_judged(made, runtime):
+    """Its listener is another one, and so are the numbers of its calls. Processes of both swap and open at the same time."""
+    agent = made(web={**WEB, "rules": [*WEB["rules"], {"id": "evil", "deny": "read", "path": "/evil/**"}]})
+    root = agent.top / "rootfs"
+    shutil.copy(agent.box.program("attack_race"), root / "bin/attack_race")
+    for name, content in (("good", "allowed"), ("evil", "secret")):
+        (root / name).mkdir()
+        (root / name / "victim").write_text(content)
+
+    def race(wins: int, supervised: bool) -> list[str]:
+        script = f"attack_race openat thread /good /evil /work 5000 200 {wins}"
+        running = agent.start(runtime, f"echo began; read -r line; {script}; read -r line", supervised=supervised)
+        assert running.stdout.readline() == "began\n"
+        running.stdin.write("go\n")
+        added = agent.add(runtime, running, script)[1]
+        return [added, running.communicate("ended\n", timeout=harness.DEADLINE)[0]]
+
+    assert any(won(said) for said in race(1, False))  # the control
+    assert [won(said) for said in race(0, True)] == [0, 0]
+
+
+def won(said: str) -> int:
+    return int(said[said.rindex("WON"):].split()[1])
+
+
+@EACH
 def test_no_process_is_added_that_programs_could_trace(made, runtime):
     """Before it executes it is the runtime's, and its calls are continued."""
     agent = made()
