@@ -184,7 +184,7 @@ bool settings_known(std::string_view path) { return known_file(path) != nullptr;
 std::string login_file_of(std::span<const std::string> environment) {
     constexpr std::string_view name = "PATH=";
     const auto found =
-        std::ranges::find_if(environment, [](const auto& one) { return one.starts_with(name); });
+        std::ranges::find_if(environment, [name](const auto& one) { return one.starts_with(name); });
     if (found == environment.end()) return "";
     std::string text = "PATH='";
     for (const char one : found->substr(name.size())) one == '\'' ? text += "'\\''" : text += one;

@@ -20,6 +20,7 @@
 #include "base/test_switch.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/network/needs.hpp"
+#include "supervisor/decide/decide.hpp"
 #include "supervisor/decide/parties.hpp"
 #include "supervisor/decide/refusals.hpp"
 #include "supervisor/kernel/kept_sockets.hpp"
