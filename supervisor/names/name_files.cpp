@@ -48,7 +48,7 @@ long setting(const char* path) {
 /// A process that begins in a user namespace of its own, and ends at once.
 bool user_namespace_can_be_made() {
     alignas(16) static std::array<char, 16384> stack;
-    const int child = ::clone([](void*) -> int { ::_exit(0); }, stack.data() + stack.size(),
+    const int child = ::clone([](void*) -> int { return 0; }, stack.data() + stack.size(),
                               CLONE_VM | CLONE_VFORK | CLONE_NEWUSER | SIGCHLD, nullptr);
     if (child < 0) return false;
     while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
