@@ -10,6 +10,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/unique_fd.hpp"
 
@@ -28,8 +29,11 @@ int arrived(bool bounded, int lines, int expected) {
         std::promise<void> enough;
     };
     const auto seen = std::make_shared<Seen>();
-    auto* const loop = new boost::asio::io_context(1);  // the reader's thread lasts as long as the process
-    auto* const reader = new jobs::RequestReader(
+    // The reader's thread lasts as long as the process. The leak checker still finds both by these.
+    static std::pair<boost::asio::io_context*, jobs::RequestReader*> kept[2];
+    auto& [loop, reader] = kept[bounded ? 0 : 1];
+    loop = new boost::asio::io_context(1);
+    reader = new jobs::RequestReader(
         *loop, ends[0],
         [seen, expected](const jobs::Request&, std::size_t) {
             if (++seen->count == expected) seen->enough.set_value();
