@@ -38,6 +38,8 @@ CONTAINER = os.environ.get("CALLGATE_TEST_CONTAINER", "")
 # landlock_create_ruleset(2) with LANDLOCK_CREATE_RULESET_VERSION
 LANDLOCK_ABI = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)
 SWITCHES = ("CALLGATE_TEST_SWITCH_OFF", "CALLGATE_TEST_LANDLOCK_ABI")
+# A build with sanitizers takes its options from these.
+SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,7 +383,8 @@ class Box:
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(self.home), "LANG": "C.UTF-8",
             "USER": self.user.name, "LOGNAME": self.user.name, "TERM": "dumb",
-            "XDG_STATE_HOME": str(self.state), **self.switches, **(extra or {}),
+            "XDG_STATE_HOME": str(self.state), **self.switches,
+            **{name: os.environ[name] for name in SANITIZERS if name in os.environ}, **(extra or {}),
         }
 
     def command(self, args: list[str], rules: dict[str, Any] | str | None = None, options: list[str] = (),  # type: ignore[assignment]
