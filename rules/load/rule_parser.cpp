@@ -146,6 +146,29 @@ void parse_quiet(const ParseState& state, const JsonMember& member, const JsonVa
     rule.quiet = member.value.boolean();
 }
 
+/// Whether `object` has no condition but a path.
+bool has_path_alone(const JsonValue& object) {
+    bool path = false;
+    for (const JsonMember& member : object.members()) {
+        if (member.key == "path")
+            path = true;
+        else if (is_condition(member.key))
+            return false;
+    }
+    return path;
+}
+
+void parse_links(const ParseState& state, const JsonMember& member, const JsonValue& object, Rule& rule) {
+    if (member.value.kind() != JsonValue::Kind::boolean)
+        return wrong_type(state, member.value, "true or false");
+    const auto except = object.member("except");
+    const bool paths = has_path_alone(object) && (!except || has_path_alone(except->value));
+    if (rule.action != Action::deny || rule.operations != OperationSet(Operation::create) || !paths)
+        state.error(member,
+                    "\"links\" is for rules that deny to create a \"path\", without other conditions");
+    rule.links = member.value.boolean();
+}
+
 void parse_reason(const ParseState& state, const JsonValue& value, Rule& rule) {
     const std::optional<std::string_view> text = want_text(state, value, "a text");
     if (!text) return;
@@ -164,6 +187,7 @@ void parse_member(const ParseState& state, const JsonMember& member, const JsonV
     if (member.key == "errno") return parse_errno(state, member, rule);
     if (member.key == "filtered") return parse_filtered(state, member, object, rule);
     if (member.key == "quiet") return parse_quiet(state, member, object, rule);
+    if (member.key == "links") return parse_links(state, member, object, rule);
     if (member.key == "tls") return parse_tls(state, member, object, rule);
     if (member.key == "except") return parse_except(state, member.value, rule);
     if (member.key == "expand") return parse_expand(state, member, object, parsed);
@@ -313,6 +337,10 @@ std::optional<ParsedRule> parse_rule(const ParseState& state, const JsonValue& v
     for (const JsonMember& member : value.members()) parse_member(state, member, value, parsed);
     check_conditions(state, value, parsed.rule.when);
     if (!has_action) return std::nullopt;
+    if (parsed.rule.links) {
+        parsed.rule.operations = {};
+        parsed.expand = Expand::no;
+    }
     return parsed;
 }
 

@@ -62,6 +62,7 @@ void write(JsonWriter& json, const Rule& rule, const std::string& id) {
     json.begin_object().member("id", id);
     std::vector<std::string_view> operations;
     for (const Operation one : rule.operations) operations.push_back(name(one));
+    if (rule.links) operations.push_back(name(Operation::create));
     json.member(name(rule.action), operations);
     write(json, rule.when);
     if (rule.except) {
@@ -73,6 +74,7 @@ void write(JsonWriter& json, const Rule& rule, const std::string& id) {
     if (rule.error) json.member("errno", errno_word(*rule.error));
     if (rule.filtered) json.member("filtered", true);
     if (rule.quiet) json.member("quiet", true);
+    if (rule.links) json.member("links", true);
     if (rule.tls_pass) json.member("tls", "pass");
     json.end_object();
 }

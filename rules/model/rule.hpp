@@ -90,6 +90,9 @@ struct Rule {
     /// Deny only: the rule decides where no other one does, in place of a default that asks or denies. The
     /// footer leaves such denials out.
     bool quiet = false;
+    /// Deny only: the rule speaks of symbolic links that get such a name (link_names.hpp), and of nothing
+    /// else. Then `operations` is empty.
+    bool links = false;
     /// Connects by name that the rule allows go past the check of the TLS server's name.
     bool tls_pass = false;
     /// A rule that protects callgate (invariant 9): it cannot be removed, and `plan` shows it.

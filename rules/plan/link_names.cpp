@@ -39,6 +39,7 @@ LinkNames::LinkNames(const RuleSet& rules) {
     for (const Rule& rule : rules.rules()) {
         add(rule, rule.when);
         if (rule.except) add(rule, *rule.except);
+        if (rule.links) denials_.push_back(&rule);
     }
     // The first rule in file order is named where several have one head.
     std::ranges::stable_sort(names_, [](const Name& one, const Name& other) {
@@ -61,6 +62,22 @@ std::vector<LinkNames::Name>::const_iterator LinkNames::first_from(std::string_v
 const Rule* LinkNames::reserving(std::string_view path) const {
     const auto found = first_from(path);
     return found != names_.end() && at_or_beneath(found->path, path) ? found->rule : nullptr;
+}
+
+const Rule* LinkNames::denying(std::string_view path) const {
+    const auto matches = [path](const Glob& glob) { return glob.matches(path); };
+    const auto found = std::ranges::find_if(denials_, [&](const Rule* one) {
+        return std::ranges::any_of(one->when.path, matches) &&
+               !(one->except && std::ranges::any_of(one->except->path, matches));
+    });
+    return found != denials_.end() ? *found : nullptr;
+}
+
+bool LinkNames::denies_beneath(std::string_view directory) const {
+    return std::ranges::any_of(denials_, [directory](const Rule* one) {
+        return std::ranges::any_of(
+            one->when.path, [directory](const Glob& glob) { return glob.covers_hierarchy(directory); });
+    });
 }
 
 std::vector<LinkNames::Reserved> LinkNames::beneath(std::string_view directory) const {

@@ -5,7 +5,7 @@
 // name leads. The literal head of every pattern is reserved. It may be a root, which a later run opens again,
 // or a secret, which another program writes there later. A link at such a name, or at a directory above it,
 // is refused. A restriction that floats ("**/.env") reserves nothing: the links of npm, pnpm and virtual
-// environments must be made.
+// environments must be made. A rule with `links` denies links alone, at every name that its patterns match.
 //
 // Elsewhere a run may make links. `LinkRoots` says where: the next start follows none that a run could have
 // made there.
@@ -29,6 +29,10 @@ public:
     /// The rule that names something at `path` or beneath it; null if a link may stand there. `path` is
     /// absolute and resolved up to its last component.
     [[nodiscard]] const Rule* reserving(std::string_view path) const;
+    /// The rule with `links` by which no link stands at `path`; null if there is none.
+    [[nodiscard]] const Rule* denying(std::string_view path) const;
+    /// Whether a rule with `links` speaks of all names beneath `directory`.
+    [[nodiscard]] bool denies_beneath(std::string_view directory) const;
 
     struct Reserved {
         std::string_view below;  // relative to the directory, without a slash at its start
@@ -46,6 +50,7 @@ private:
     [[nodiscard]] std::vector<Name>::const_iterator first_from(std::string_view path) const;
 
     std::vector<Name> names_;  // in PathOrder
+    std::vector<const Rule*> denials_;
 };
 
 /// Names at which runs may make symbolic links. Paths are absolute and resolved.

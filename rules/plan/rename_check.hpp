@@ -63,10 +63,15 @@ public:
     /// The verdict on a symbolic link that gets the name `path`, made or moved: allowed, or a denial with
     /// `error`.
     [[nodiscard]] Verdict evaluate_link(std::string_view path, int error) const;
-    /// Whether `evaluate_link` refuses a link at `path`, or at some name beneath it.
+    /// Whether `evaluate_link` refuses a link at `path`. For a name that a rule reserves, also if it lies
+    /// beneath `path`.
     [[nodiscard]] bool reserves(std::string_view path) const;
     /// The names strictly beneath `directory` at which no link may stand, nor at a directory above them.
     [[nodiscard]] std::vector<LinkNames::Reserved> reserved_beneath(std::string_view directory) const;
+
+    /// Whether links that a moved directory holds must be given to `evaluate_link`, wherever they stand in
+    /// it: links are denied everywhere beneath the new name, and not beneath the old one.
+    [[nodiscard]] bool may_carry_links(std::string_view old_path, std::string_view new_path) const;
 
     /// Whether the entries of a moved directory must be checked, because create or modify is more restricted
     /// beneath the new name. The caller then gives each entry (10,000 at most, else it refuses) to

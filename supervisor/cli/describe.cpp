@@ -75,13 +75,20 @@ std::string subject(const rules::Conditions& when) {
     return text;
 }
 
+namespace {
+
+std::string operations_of(const rules::Rule& rule) {
+    return rule.links ? "create links" : rules::names(rule.operations);
+}
+
+}  // namespace
+
 std::string describe(const rules::Rule& rule) {
     constexpr std::size_t shown = 60;  // bytes of the subject; a rule of twenty patterns is cut
     std::string what = subject(rule.when);
     if (what.size() > shown) what = what.substr(0, shown) + "...";
-    std::string text = rule.id + ": " + std::string(rules::name(rule.action)) + " " +
-                       rules::names(rule.operations) + (what.empty() ? "" : " " + what) + " (" +
-                       source_text(rule.source) + ")";
+    std::string text = rule.id + ": " + std::string(rules::name(rule.action)) + " " + operations_of(rule) +
+                       (what.empty() ? "" : " " + what) + " (" + source_text(rule.source) + ")";
     if (!rule.reason.empty()) text += ": " + rule.reason;
     return text;
 }
@@ -90,7 +97,7 @@ void write_rule(JsonWriter& json, const rules::Rule& rule) {
     json.begin_object()
         .member("id", rule.id)
         .member("action", rules::name(rule.action))
-        .member("operations", rules::names(rule.operations))
+        .member("operations", operations_of(rule))
         .member("subject", subject(rule.when))
         .member("source", source_text(rule.source))
         .member("reason", rule.reason)

@@ -58,6 +58,41 @@ private:
     std::size_t seen_ = 0;
 };
 
+/// The verdict on each link in a moved directory, at the name that it would get.
+class CarriedLinkWalk {
+public:
+    explicit CarriedLinkWalk(const rules::RenameCheck& moves) : moves_(moves) {}
+
+    Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
+        Verdict verdict;
+        verdict.action = rules::Action::allow;
+        if (depth > max_depth) return refused_move(EXDEV);
+        const Directory entries(::fdopendir(directory.release()));
+        if (!entries) return refused_move(EXDEV);
+        while (const dirent* entry = ::readdir(entries.get())) {
+            const std::string_view name = entry->d_name;
+            if (name == "." || name == "..") continue;
+            if (++seen_ > max_entries) return refused_move(EXDEV);
+            struct stat status {};
+            if (::fstatat(::dirfd(entries.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+                return refused_move(EXDEV);
+            const std::string path = new_path + "/" + entry->d_name;
+            if (S_ISLNK(status.st_mode)) verdict = moves_.evaluate_link(path, EXDEV);
+            if (S_ISDIR(status.st_mode)) {
+                UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
+                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+                verdict = below ? judge(std::move(below), path, depth + 1) : refused_move(EXDEV);
+            }
+            if (verdict.action != rules::Action::allow) return verdict;
+        }
+        return verdict;
+    }
+
+private:
+    const rules::RenameCheck& moves_;
+    std::size_t seen_ = 0;
+};
+
 /// Whether `name`, relative to the directory, or a directory on the way to it is a symbolic link. A name that
 /// cannot be looked at counts as one.
 bool leads_through_link(int directory, std::string_view name) {
@@ -90,13 +125,15 @@ Verdict judge_carried_links(const rules::RenameCheck& moves, const Place& from, 
     Verdict verdict;
     verdict.action = rules::Action::allow;
     const std::vector<rules::LinkNames::Reserved> reserved = moves.reserved_beneath(to.path);
-    if (reserved.empty() || !check_enabled("carried-links")) return verdict;
-    const UniqueFd directory(
-        ::openat(from.parent.get(), from.bare().c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const bool anywhere = moves.may_carry_links(from.path, to.path);
+    if ((reserved.empty() && !anywhere) || !check_enabled("carried-links")) return verdict;
+    UniqueFd directory(::openat(from.parent.get(), from.bare().c_str(),
+                                (anywhere ? O_RDONLY : O_PATH) | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!directory) return refused_move(errno);
     const auto found = std::ranges::find_if(
         reserved, [&](const auto& one) { return leads_through_link(directory.get(), one.below); });
-    if (found == reserved.end()) return verdict;
+    if (found == reserved.end())
+        return anywhere ? CarriedLinkWalk(moves).judge(std::move(directory), to.path) : verdict;
     verdict = refused_move(EXDEV);
     verdict.decided_by = rules::DecidedBy::rule;
     verdict.rule = found->rule;

@@ -31,7 +31,8 @@ enum class CarriedEntries : std::uint8_t {
                                            UniqueFd directory, const std::string& new_path);
 
 /// The verdict on the symbolic links that a directory would carry to names at which none may stand. Only
-/// these names are looked at, and none that leads through a link. The caller holds FileNeeds::names
+/// these names are looked at, and none that leads through a link. Where links are denied everywhere beneath
+/// the new name, each entry is looked at, and more than 10,000 are refused. The caller holds FileNeeds::names
 /// exclusively: links are made and moved under that lock alone.
 [[nodiscard]] rules::Verdict judge_carried_links(const rules::RenameCheck& moves, const Place& from,
                                                  const Place& to);

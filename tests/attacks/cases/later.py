@@ -38,13 +38,17 @@ BESIDE = (
 # With it, objects and refs, the work directory itself is a repository, whose settings git reads.
 BARE = 'mkdir objects refs && printf "[core]\n\tfsmonitor = %s\n" "$2" > config && echo "ref: refs/heads/x #$2" > "$1"'
 
-# In a repository: git writes through a link there, for instance the message of a commit. Tried with git 2.39.
+# In a repository: git writes through a link there, for instance the message of a commit or of a merge. Tried with git 2.39.
 FOLLOWED = (
-    "COMMIT_EDITMSG", "TAG_EDITMSG", "NOTES_EDITMSG", "EDIT_DESCRIPTION", "ADD_EDIT.patch", "FETCH_HEAD", "index", "gc.pid",
-    "info/sparse-checkout", "objects/info/commit-graph", "logs/HEAD", "logs/refs/heads/main", "logs/refs/stash",
+    "COMMIT_EDITMSG", "TAG_EDITMSG", "NOTES_EDITMSG", "EDIT_DESCRIPTION", "ADD_EDIT.patch", "FETCH_HEAD", "MERGE_MSG", "MERGE_MODE", "MERGE_RR",
+    "SQUASH_MSG", "AUTO_MERGE", "BISECT_LOG", "BISECT_TERMS", "BISECT_ANCESTORS_OK", "index", "packed-refs", "shallow", "gc.pid",
+    "info/sparse-checkout", "objects/info/commit-graph", "objects/pack/multi-pack-index", "logs/HEAD", "logs/refs/heads/main",
+    "logs/refs/heads/any/branch", "logs/refs/remotes/origin/main", "logs/refs/notes/commits", "logs/refs/stash", "modules/lib/COMMIT_EDITMSG",
 )
-FOLLOWED_FOLDERS = ("objects/info", "objects/pack", "refs/heads", "logs/refs", "sequencer")
-FOLLOWED_ABOVE = ("objects", "refs", "logs")
+FOLLOWED_FOLDERS = ("objects/info", "objects/pack", "refs/heads", "logs/refs", "sequencer", "rr-cache", "worktrees")
+FOLLOWED_ABOVE = ("objects", "refs", "logs", "modules")
+# git itself makes a link by such a name, to see whether it can. The rest is no repository.
+FREE_LINKS = (".git/tXzvDRJ", ".git/modules/lib/tXzvDRJ", "other", ".gitlab/other", "lib/.github/x")
 
 RENAMED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && mv made/file "$1"'
 LINKED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && ln made/file "$1"'
@@ -53,6 +57,9 @@ FOLDER = 'top="${1%%/*}"; mkdir -p made "made/$1" && rmdir "made/$1" && echo "$2
 LINKED_TO = 'ln "$1" other && echo "$2" > other'
 MADE_ANEW = 'rm -f "$1" && echo "$2" > "$1"'
 EXCHANGED = 'echo "$2" > made && /usr/bin/python3 -c "import ctypes, sys; sys.exit(ctypes.CDLL(None).renameat2(-100, b\'made\', -100, sys.argv[1].encode(), 2))" "$1"'
+# The directory of the name changes places with one that has a link.
+EXCHANGED_FOLDER = ('top="$(dirname "$1")"; mkdir -p made "$top" && ln -s "$2" made/$(basename "$1") && /usr/bin/python3 -c "import ctypes, sys; '
+                    'sys.exit(ctypes.CDLL(None).renameat2(-100, b\'made\', -100, sys.argv[1].encode(), 2))" "$top"')
 REPLACED = 'echo "$2" > made && mv -f made "$1"'
 
 # attack_set_id: how a file gets a bit by which it runs as its owner.
@@ -90,10 +97,14 @@ CASES = [
     Case("later.git_absent_beneath", PlantedAll(("sub/.git/commondir", "sub/.git/config", "sub/.git/config.worktree", "sub/.git/hooks/pre-commit",
                                                  "sub/.git/remotes/x", "sub/.hg/hgrc"),
                                                 ("sub/.git/other", "sub/other", "new/.git/commondir"), before=("sub/.git/worktrees/one/HEAD", "sub/.hg/x"))),
-    *(Case(f"later.git_follows{name}", LinkedAll(tuple(f".git/{one}" for one in names), (".git/other", "other", "lib/.git/other")))
+    *(Case(f"later.git_links{name}", LinkedAll(tuple(f"{top}.git/{one}" for top in ("", "lib/") for one in names), FREE_LINKS))
       for name, names in (("", FOLLOWED), ("_folders", FOLLOWED_FOLDERS), ("_above", FOLLOWED_ABOVE))),
-    Case("later.git_follows_renamed", Linked(".git/COMMIT_EDITMSG", before=(".git/", ".git/COMMIT_EDITMSG"))),
-    Case("later.git_follows_folder", Linked(".git/COMMIT_EDITMSG", 'mkdir made && ln -s "$2" made/$(basename "$1") && mv made "$(dirname "$1")"', free="lib/link")),
+    Case("later.git_links_renamed", Linked(".git/MERGE_MSG", before=(".git/", ".git/MERGE_MSG"))),
+    *(Case(f"later.git_links_carried{number}",
+           Linked(path, f'mkdir -p made{below} "$(dirname "$(dirname "$1")")" && ln -s "$2" made{below}/$(basename "$1") && mv made "{to}"', free="lib/deep/link"))
+      for number, (path, below, to) in enumerate(((".git/COMMIT_EDITMSG", "", '$(dirname "$1")'), ("lib/.git/MERGE_MSG", "", '$(dirname "$1")'),
+                                                  ("lib/.git/logs/refs/heads/x", "/refs/heads", '$(dirname "$(dirname "$(dirname "$1")")")')))),
+    Case("later.git_links_exchanged", Linked("lib/.git/logs/x", EXCHANGED_FOLDER, free="lib/deep/logs/x")),
     Case("later.bound_git", Bound(".git")),
     Case("later.bound_hook", Bound(".git/hooks/pre-commit", before=(".git/", ".git/hooks/"))),
     Case("later.jj_file_renamed", Planted(".jj/repo", 'mkdir .jj && echo "$2" > made && mv made "$1"', free=".jj/other")),

@@ -107,6 +107,18 @@ TEST_CASE("all errors of a file are reported at once, each with line and column"
     CHECK(has(errors(text), "f:9:14: error: unknown default \"maybe\": expected allow, ask or deny\n"));
 }
 
+TEST_CASE("a rule for links denies to create, by the path alone") {
+    CHECK(rule_errors(R"({"deny":"create","path":"/x/**","links":true,"except":{"path":"/x/y"}})").empty());
+    for (const char* const wrong :
+         {R"({"allow":"create","path":"/x","links":true})", R"({"deny":"write","path":"/x","links":true})",
+          R"({"deny":"create","links":true})", R"({"deny":"create","path":"/x","program":"/p","links":true})",
+          R"({"deny":"create","path":"/x","links":true,"except":{"path":"/x","program":"/p"}})"}) {
+        CAPTURE(wrong);
+        CHECK(has(rule_errors(wrong), "\"links\" is for rules that deny to create a \"path\""));
+    }
+    CHECK(has(rule_errors(R"({"deny":"create","path":"/x","links":"yes"})"), "expected true or false"));
+}
+
 TEST_CASE("a quiet rule denies, and gives no copy") {
     CHECK(rule_errors(R"({"deny":"read","path":"/x","quiet":true,"errno":"ENOENT"})").empty());
     CHECK(rule_errors(R"({"deny":"bind","address":"::1","quiet":true})").empty());

@@ -49,6 +49,29 @@ TEST_SUITE("names for links") {
         CHECK(reserving(rules, "/w/node_modules/left-pad").empty());
     }
 
+    TEST_CASE("a rule for links denies them alone, wherever its patterns match") {
+        Rule links = rule("links", Action::deny, OperationSet(), {"/w/**/.git/**"});
+        links.links = true;
+        links.except.emplace().path = globs({"/w/**/.git/t??????"});
+        const RuleSet rules({rule("work", Action::allow, read_write, {"/w/**"}), links}, Action::deny);
+        const LinkNames names(rules);
+        for (const char* const denied : {"/w/.git", "/w/.git/MERGE_MSG", "/w/a/b/.git/logs/refs/heads/x"}) {
+            CAPTURE(denied);
+            CHECK(names.denying(denied) != nullptr);
+        }
+        for (const char* const free : {"/w/.git/tXzvDRJ", "/w/.gitlab/x", "/w/x", "/v/.git/x"}) {
+            CAPTURE(free);
+            CHECK(names.denying(free) == nullptr);
+        }
+        CHECK(names.denies_beneath("/w/a/.git"));
+        CHECK(names.denies_beneath("/w/a/.git/logs"));
+        CHECK_FALSE(names.denies_beneath("/w/a"));
+        Request made;
+        made.operations = Operation::create;
+        made.object = FileObject{"/w/.git/x"};
+        CHECK(rules.evaluate(made).action == Action::allow);
+    }
+
     TEST_CASE("exceptions and unix sockets are names, too") {
         Rule work = rule("work", Action::allow, read_write, {"/w/**"});
         work.except.emplace().path = globs({"/w/private/inner/**"});
