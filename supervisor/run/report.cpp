@@ -17,6 +17,7 @@
 #include "base/reader_letters.hpp"
 #include "rules/model/rule.hpp"
 #include "supervisor/audit/write/format.hpp"
+#include "supervisor/decide/ask.hpp"
 #include "supervisor/kernel/target.hpp"
 #include "supervisor/run/observed_summary.hpp"
 #include "supervisor/run/report_parts.hpp"
@@ -49,7 +50,8 @@ std::string rule_of(const audit::Decision& decision) {
     return std::string(verdict.rule_name());
 }
 
-/// The callgate of a nested run looks through the home, and finds some of it closed.
+/// The callgate of a nested run looks through the home, and finds some of it closed. `callgate request` makes
+/// the access that its caller asks for.
 bool is_look_of_callgate(const audit::Decision& decision) {
     static const std::string own = [] {
         std::string path;
@@ -57,7 +59,8 @@ bool is_look_of_callgate(const audit::Decision& decision) {
         return path;
     }();
     return decision.operation == rules::Operation::read && decision.verdict.rule == nullptr && !own.empty() &&
-           decision.caller.executable == own && audit::refused(decision);
+           decision.caller.executable == own && audit::refused(decision) &&
+           !calls::asks_for_all(own, decision.caller.pid);
 }
 
 /// Agents list all processes by ps, which then looks at the environment of each and goes on without.

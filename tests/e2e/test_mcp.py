@@ -121,6 +121,17 @@ def test_access_is_asked_for_from_a_shell(box):
     assert "request connect 192.0.2.1:53/udp: expected HOST:PORT" in result.errors, result.describe()
 
 
+def test_a_request_that_the_default_refuses_says_why_and_is_in_the_footer(box):
+    """The twin: another verb of callgate looks at the file, and nobody is told."""
+    wanted = box.file(box.home / "wanted", b"x")
+    script = f'"$0" check {wanted}; "$0" request --reason x read {wanted}'
+    result = box.run(["/bin/sh", "-c", script, str(box.callgate)], options=["--ask", "never", "-x", str(box.callgate)])
+    assert result.code == 1 and f"refused: read {wanted}: Permission denied\n[callgate] " in result.text, result.describe()
+    assert f'denied: read "{wanted}" by "callgate" (default: no one to ask)' in result.text, result.describe()
+    assert f"callgate:   read {wanted} ×1  default (no one to ask)  allow with: --read {wanted}\n" in result.errors, result.describe()
+    assert len(result.decisions(verdict="deny")) == 2, result.describe()
+
+
 def test_a_client_that_passes_no_variables_is_served(box):
     """Clients start servers with a few variables of their own."""
     closed = box.file(box.home / "closed", b"x")
