@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/at_or_beneath.hpp"
 #include "base/credential_name.hpp"
 #include "base/escape.hpp"
 #include "base/test_switch.hpp"
@@ -175,9 +176,11 @@ std::string offered_hint(const Decision& decision, const rules::RuleSet* rules, 
     };
     if (decision.verdict.rule != nullptr && restricts(decision.verdict.rule)) return {};
     const rules::Object object = judged_object(decision);
-    if (const auto* file = std::get_if<rules::FileObject>(&object);
-        file != nullptr && may_hold_credential(file->path) && check_enabled("hint-credential"))
-        return {};
+    if (const auto* file = std::get_if<rules::FileObject>(&object)) {
+        if (may_hold_credential(file->path) && check_enabled("hint-credential")) return {};
+        // The option would allow all that lies beneath.
+        if (!home.empty() && at_or_beneath(home, file->path)) return {};
+    }
     if (rules == nullptr) return hint(decision);
     const Obstacles found = obstacles(decision, *rules, object);
     if (std::ranges::any_of(found.restricting, restricts)) return {};

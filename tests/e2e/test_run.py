@@ -149,6 +149,15 @@ for i in $NAMES; do echo {{}} > "$HOME/.tool.json.tmp.$i" && echo wrote; done 2>
     assert wrong.code == 125 and "glob:DIRECTORY/PATTERN" in wrong.errors, wrong.describe()
 
 
+def test_no_option_for_the_whole_home_is_offered(box):
+    """An option for a directory allows all that lies in it. The twin is a directory in the home."""
+    box.directory(box.home / "data")
+    for path, offered in ((box.home, False), (box.root, False), (box.home / "data", True)):
+        result = box.run(["/bin/ls", str(path)], options=["--ask", "never"])
+        assert f"read {path} ×1  default" in result.errors, result.describe()
+        assert (f"allow with: --read {path}\n" in result.errors) == offered and ("allow with" in result.errors) == offered, result.describe()
+
+
 def test_a_name_of_escapes_cannot_draw_on_the_terminal(box):
     name = b"\x1b[2J\x1b]0;owned\x07\r\ncallgate: all is well \xe2\x80\xae\xff"
     path = os.fsencode(box.root) + b"/" + name
