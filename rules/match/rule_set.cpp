@@ -227,14 +227,15 @@ public:
         }
     }
 
-    /// The strictest verdict over the operations; for equal ones that of the first operation.
+    /// The strictest verdict over the operations. For equal ones it is that of the first operation, and
+    /// reading comes last: a call that reads and creates is about the new file.
     [[nodiscard]] Verdict strictest() const {
         Rank strictest = 0;
         Operation about = Operation::read;
         for (const Operation operation : request_.operations) {
             const Rank found = best_[static_cast<std::size_t>(operation)];
             const Rank rank = found != 0 ? found : all_.fallback_rank(request_, operation);
-            if (rank <= strictest) continue;
+            if (rank < strictest || (rank == strictest && about != Operation::read)) continue;
             strictest = rank;
             about = operation;
         }

@@ -158,6 +158,17 @@ def test_no_option_for_the_whole_home_is_offered(box):
         assert (f"allow with: --read {path}\n" in result.errors) == offered and ("allow with" in result.errors) == offered, result.describe()
 
 
+def test_a_footer_names_what_a_call_makes_before_what_it_reads(box):
+    made = "import os; os.open(os.environ['HOME'] + '/made', os.O_RDWR | os.O_CREAT)"
+    assert box.run(["/usr/bin/python3", "-c", made], supervised=False).code == 0
+    (box.home / "made").unlink()
+    result = box.run(["/usr/bin/python3", "-c", made], options=["--ask", "never"])
+    assert f"callgate:   create {box.home}/made ×1  default (no one to ask)  allow with: --write {box.home}/made\n" in result.errors, result.describe()
+    box.file(box.home / "made", b"")
+    result = box.run(["/usr/bin/python3", "-c", made], options=["--ask", "never"])
+    assert f"callgate:   modify {box.home}/made ×1" in result.errors, result.describe()
+
+
 def test_a_name_of_escapes_cannot_draw_on_the_terminal(box):
     name = b"\x1b[2J\x1b]0;owned\x07\r\ncallgate: all is well \xe2\x80\xae\xff"
     path = os.fsencode(box.root) + b"/" + name
