@@ -48,7 +48,7 @@ inline constexpr RefusedKind namespaces{
 inline constexpr RefusedKind mounts{"mounts", "nothing can be mounted in a run, and no root be changed"};
 inline constexpr RefusedKind io_uring{"io_uring", "programs that cannot use other calls instead fail", true};
 inline constexpr RefusedKind handles{"files opened by handle", "a run opens files by name only"};
-inline constexpr RefusedKind fanotify{"fanotify", "programs that cannot use inotify instead fail"};
+inline constexpr RefusedKind fanotify{"fanotify", "programs that cannot use inotify instead fail", true};
 inline constexpr RefusedKind userfaultfd{"userfaultfd", "programs that page memory by themselves fail", true};
 inline constexpr RefusedKind bpf{"bpf", "nothing can be loaded into the kernel"};
 inline constexpr RefusedKind perf{"performance counters", "profilers that read them fail"};
