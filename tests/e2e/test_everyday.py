@@ -89,6 +89,7 @@ getconf PAGESIZE ## 4096
 getent passwd root ## root
 man -w ls || echo none ##
 man true 2>/dev/null | head -n 3 ##
+man -M ~/.local/share/man -w thing ## thing\.1
 less notes.txt ## second
 vim -es -c ':%s/first/fourth/' -c ':wq' notes.txt; cat notes.txt ## fourth
 ed -s notes.txt < ed.in && cat notes.txt ## appended
@@ -101,7 +102,9 @@ sh -c 'echo in sh' ## in sh
 dash -c 'echo in dash' ## in dash
 zsh -c 'echo in zsh' ## in zsh
 zsh -ilc 'echo in zsh' 2>/dev/null ## in zsh
+zsh -c 'autoload -U compinit; compinit; echo completes' ## completes
 fish -c 'echo in fish' ## in fish
+echo exit | TERM=dumb script -qec fish typescript; grep -cE 'universal variable|cannot create' typescript || echo quiet ## quiet ## ended 1 process that the command left running
 sh script.sh ## from the script
 git status --short ## notes
 git log --oneline ## begin
@@ -251,6 +254,8 @@ START_UP_FILES = (".notes .profile .bashrc .bash_profile .inputrc .zshrc .zshenv
                   ".screenrc .curlrc .wgetrc .toprc .sqliterc .config/fish/config.fish .config/procps/toprc").split()
 # A package beside which Python may keep nothing.
 PACKAGE = ".local/lib/packages/thing/__init__.py"
+# The place of manuals of programs that a user has installed.
+MANUAL = ".local/share/man/man1/thing.1"
 PLANTED = "callgate: your tools may run code from what changed: "
 COUNTED = re.compile(r"callgate: denied \d+ calls? \(run \w+\)")
 
@@ -274,7 +279,7 @@ class Desk(toolchains.Place):
     def renew(self, program: str | None = None) -> None:
         super().renew(program)
         self.ready = self.box.root / "ready"
-        for top, files in ((self.work, FILES), (self.box.home, {**dict.fromkeys(START_UP_FILES, "\n"), PACKAGE: ""})):
+        for top, files in ((self.work, FILES), (self.box.home, {**dict.fromkeys(START_UP_FILES, "\n"), PACKAGE: "", MANUAL: ".TH thing 1\n"})):
             for name, text in files.items():
                 self.box.file(top / name, text.encode())
         made = self.run(["sh", "-c", "git init -q && git config user.email me@example.com && git config user.name Me && "
