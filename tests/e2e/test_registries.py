@@ -18,12 +18,16 @@ TOOLS = {
     "uv": ("python+net", "pypi.org", "python3 -m pip install --no-deps --target=tools uv==0.5.11 && "
            "PYTHONPATH=tools python3 -m uv pip install --no-deps --target=there six==1.16.0 && test -f there/six.py && "
            "PYTHONPATH=tools python3 -m uv init -q --name one . && test -f .git/HEAD && git config core.bare >/dev/null && test -f pyproject.toml"),
+    "pnpm": ("node+net", "registry.npmjs.org", "npm install --no-save --prefix tools pnpm@12.21.0 && echo '{}' >package.json && "
+             "tools/node_modules/.bin/pnpm add left-pad@1.3.0 && test -f node_modules/left-pad/index.js"),
     "git": ("git+net", "github.com", "git ls-remote https://github.com/git/git.git HEAD"),
     "cargo": ("rust+net", "index.crates.io", "cargo init --vcs none --name tiny . && cargo add itoa@1.0.1 && cargo fetch"),
     "go": ("go+net", "proxy.golang.org", "go mod init example.org/tiny && go get rsc.io/quote@v1.5.2"),
     "apt-get": ("apt+net", "deb.debian.org", "apt-get download hostname && test -f hostname_*.deb"),
     "mvn": ("java+net", "repo.maven.apache.org", "mvn -q -B dependency:get -Dartifact=junit:junit:4.12 -Dtransitive=false"),
 }
+# The tools that their tests install, and what installs them.
+COMES_BY = {"uv": "python3", "pnpm": "npm"}
 PATH = "/usr/local/bin:/usr/bin:/bin"
 PASSED = ["SSL_CERT_FILE", "SSL_CERT_DIR", "PIP_CERT", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE"]
 
@@ -57,12 +61,14 @@ def test_a_package_manager_works_on_its_first_try(box, tool):
     profile, host, script = TOOLS[tool]
     path = os.environ["PATH"] if box.user.name == "root" else PATH
     before = f"{newer_cargo(box)}:" if tool == "cargo" else ""
-    if shutil.which("python3" if tool == "uv" else tool, path=before + path) is None:
+    if shutil.which(COMES_BY.get(tool, tool), path=before + path) is None:
         pytest.skip(f"{tool} is not here")
     if tool == "apt-get" and box.user.uid == 0:
         pytest.skip("apt-get becomes another user as root, for which a run has no capability")
     if not reached(host, 80 if tool == "apt-get" else 443):
         pytest.skip(f"{tool}: {host} is not reached")
+    locks = Path(f"/tmp/pnpm-store-operation-locks-{box.user.uid}")
+    kept = tool != "pnpm" or locks.exists()
     home = box.directory(box.root / f"{tool}-home")
     variables = {"HOME": str(home), "PATH": before + PATH, **{name: os.environ[name] for name in PASSED if name in os.environ}}
     bare = box.directory(box.root / "bare")
@@ -73,10 +79,30 @@ def test_a_package_manager_works_on_its_first_try(box, tool):
     box.directory(home)
     options = ["-p", profile, "--ask", "never", *[word for name in PASSED if name in os.environ for word in ("--env", name)]]
     result = box.run(["/bin/sh", "-c", script], None, options=options, env=variables, timeout=240)
+    if not kept:
+        shutil.rmtree(locks)
     assert result.code == 0, result.describe()
     asked = [one for one in result.audit if one["event"]["action"].startswith("prompt.")]
     assert not asked, asked
     assert "callgate: denied" not in result.errors and " refused (" not in result.errors, result.describe()
+
+
+def test_pnpm_locks_its_store_and_leaves_nothing_else_beside_it(box):
+    """It locks in /tmp whatever TMPDIR says, and tries in each directory above the project whether it can link from there."""
+    locks = Path(f"/tmp/pnpm-store-operation-locks-callgate-{box.user.uid}-{os.getpid()}")
+    store = "printenv PNPM_HOME pnpm_config_store_dir pnpm_config_state_dir | grep -c ^$TMPDIR/"
+    tried = "mkdir -m 700 LOCKS && chmod 700 LOCKS && flock LOCKS/all.lock echo locked; (: >../_tmp_12_3a) 2>/dev/null; echo x 2>/dev/null >LOCKS/other"
+    line = ["/bin/sh", "-c", f"{store}; {tried}".replace("LOCKS", str(locks))]
+    bare = box.run(["/bin/sh", "-c", f"({tried}); ls {locks}; rm -r {locks} ../_tmp_12_3a".replace("LOCKS", str(locks))], supervised=False, cwd=box.tree)
+    assert bare.text == "locked\nall.lock\nother\n", bare.describe()
+    try:
+        result = box.run(line, None, options=["-p", "node+net", "--ask", "never"])
+        assert result.text == "3\nlocked\n" and [one.name for one in locks.iterdir()] == ["all.lock"], result.describe()
+        (told,) = [one for one in result.errors.splitlines() if one.startswith("callgate:   ")]
+        assert f"create {locks}/other" in told, result.describe()
+        assert {one["rule"]["name"] for one in result.decisions(verdict="deny")} == {"node.pnpm-probes", "default"}, result.describe()
+    finally:
+        shutil.rmtree(locks, ignore_errors=True)
 
 
 def test_a_registry_of_the_users_own_settings_replaces_the_public_one(box):
