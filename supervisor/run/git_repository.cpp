@@ -198,6 +198,14 @@ Expected<void> is_plain(const GitRepository& repository) {
     return {};
 }
 
+/// The options by which git works in a worktree that lies beneath the main work tree; "" elsewhere.
+std::string way_from_above(const std::string& common, const std::string& workdir) {
+    const std::filesystem::path path(common);
+    const std::string above = path.parent_path().string();
+    if (path.filename() != ".git" || !workdir.starts_with(above + '/')) return "";
+    return "; git works here with --workdir " + shell_quote(above) + " --cwd " + shell_quote(workdir);
+}
+
 Expected<GitRepository> trusted(const std::string& named, const std::string& workdir,
                                 const std::string& git_file,
                                 const std::function<Expected<rules::LinkRoots>()>& written) {
@@ -211,7 +219,8 @@ Expected<GitRepository> trusted(const std::string& named, const std::string& wor
     const Expected<rules::LinkRoots> roots = written();
     if (!roots) return roots.error();
     if (roots->may_hold(git_file) && roots->lies_in_root(found->confirms) && check_enabled("git-forged"))
-        return Problem{"an earlier run could have written both " + git_file + " and " + found->confirms};
+        return Problem{"an earlier run could have written both " + git_file + " and " + found->confirms +
+                       way_from_above(found->repository.common, workdir)};
     return found->repository;
 }
 

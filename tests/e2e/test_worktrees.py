@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 
 import pytest
@@ -155,6 +156,10 @@ def test_a_worktree_that_a_run_made_stays_closed_to_the_next_start(box):
     works(box, "git worktree add -q made", box.tree / "main")
     result = box.run(["git", "log"], options=["--ask", "never"], cwd=box.tree / "main/made")
     assert result.code != 0 and "stays closed: an earlier run could have written both" in result.errors, result.describe()
+    named = re.search(r"; git works here with (--workdir \S+ --cwd \S+)$", result.errors, re.MULTILINE)
+    assert named, result.describe()
+    again = box.run(["git", "log", "--oneline"], None, options=["--ask", "never", *named[1].split()], cwd=box.tree / "main/made")
+    assert again.code == 0 and "denied" not in again.errors, again.describe()
 
 
 def test_the_main_work_tree_and_others_stay_closed(box):
