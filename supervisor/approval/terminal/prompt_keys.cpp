@@ -18,7 +18,7 @@ void PromptKeys::begin(std::int64_t now_ns) {
 }
 
 void PromptKeys::key(char one, std::vector<std::string>& lines, std::string& echo) {
-    constexpr char interrupt = 3, end_of_input = 4, backspace = 8, rub_out = 127;
+    constexpr char interrupt = 3, end_of_input = 4, backspace = 8, erase_line = 21, rub_out = 127;
     constexpr std::size_t longest = 64;
     touched_ = true;
     if (one == '\r' || one == '\n') {
@@ -32,6 +32,8 @@ void PromptKeys::key(char one, std::vector<std::string>& lines, std::string& ech
         if (line_.empty()) return;
         line_.pop_back();
         echo += "\b \b";
+    } else if (one == erase_line) {
+        for (; !line_.empty(); line_.pop_back()) echo += "\b \b";
     } else if (one >= 0x20 && one < 0x7f && line_.size() < longest) {
         line_ += one;
         echo += one;

@@ -38,6 +38,9 @@ TEST_CASE("a line can be corrected, and Ctrl-C or the end of input denies") {
                   "b\x7f"
                   "a\r") == Lines{"a"});
     CHECK(keys.echo == "b\b \ba\r\n");
+    keys.echo.clear();
+    CHECK(keys.at(later, "xy\x15s\r") == Lines{"s"});
+    CHECK(keys.echo == "xy\b \b\b \bs\r\n");
     CHECK(keys.at(later, "a\x03") == Lines{""});
     CHECK(keys.at(later, "a\x04") == Lines{""});
     CHECK(keys.at(later, "\xd0\xb0\r") == Lines{"??"});
