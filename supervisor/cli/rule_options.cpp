@@ -72,7 +72,9 @@ void add_profile(RuleChoice& choice, const std::string& name, const rules::LoadC
     const bool exists = std::find(known.begin(), known.end(), name) != known.end() ||
                         (plain && !context.config.empty() && ::access(own.c_str(), F_OK) == 0);
     if (!exists) {
-        const std::string near = suggestion(name, known);
+        const std::string near = name.find(',') == std::string::npos
+                                     ? suggestion(name, known)
+                                     : "; give each name by an option of its own";
         throw Failure("unknown profile " + name + (near.empty() ? "; callgate profiles lists them" : near));
     }
     choice.profiles.push_back(name);

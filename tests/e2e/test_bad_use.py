@@ -28,6 +28,7 @@ def only_line(result) -> str:
     (["--raed", "/tmp"], ["--raed", "--read"]),
     (["-R", "missing.json"], ["missing.json"]),
     (["-p", "agnet"], ["agnet", "agent"]),
+    (["-p", "python,git"], ["python,git", "each name by an option of its own"]),
     (["-c", "127.0.0.1:99999"], ["99999"]),
     (["-c", "127.0.0.1:http"], ["http"]),
     (["-c", "https://example.com/x"], ["is a URL", "example.com:443"]),
