@@ -183,7 +183,7 @@ CHECKS = (
     Mutant("callgate-roots", ("link.workdir_other_directory", "link.tmp_other_directory")),
     Mutant("link-names", ("link.option_symlink", "link.option_rename_link", "link.option_link_link", "link.reserved_symlink")),
     Mutant("denied-links", ("later.git_links", "later.git_links_renamed")),
-    Mutant("carried-links", ("later.git_links_carried1", "later.git_links_exchanged", "link.option_carried", "link.option_carried_exchange")),
+    Mutant("carried-links", ("later.git_links_carried_beneath", "later.git_links_exchanged", "link.option_carried", "link.option_carried_exchange")),
     Mutant("reserved-lock", ("link.option_swapped",)),
     Mutant("carried-in-meanwhile", ("race.plant.entries",)),
     Mutant("moved-grants", ("race.carried.thread",)),

@@ -57,6 +57,10 @@ FOLDER = 'top="${1%%/*}"; mkdir -p made "made/$1" && rmdir "made/$1" && echo "$2
 LINKED_TO = 'ln "$1" other && echo "$2" > other'
 MADE_ANEW = 'rm -f "$1" && echo "$2" > "$1"'
 EXCHANGED = 'echo "$2" > made && /usr/bin/python3 -c "import ctypes, sys; sys.exit(ctypes.CDLL(None).renameat2(-100, b\'made\', -100, sys.argv[1].encode(), 2))" "$1"'
+# The directory of the name, or the third one above, comes with a link in it.
+CARRIED = 'mkdir -p made "$(dirname "$(dirname "$1")")" && ln -s "$2" "made/$(basename "$1")" && mv made "$(dirname "$1")"'
+CARRIED_DEEP = ('top="$(dirname "$(dirname "$(dirname "$1")")")"; mkdir -p made/refs/heads "$(dirname "$top")" && '
+                'ln -s "$2" "made/refs/heads/$(basename "$1")" && mv made "$top"')
 # The directory of the name changes places with one that has a link.
 EXCHANGED_FOLDER = ('top="$(dirname "$1")"; mkdir -p made "$top" && ln -s "$2" made/$(basename "$1") && /usr/bin/python3 -c "import ctypes, sys; '
                     'sys.exit(ctypes.CDLL(None).renameat2(-100, b\'made\', -100, sys.argv[1].encode(), 2))" "$top"')
@@ -100,10 +104,9 @@ CASES = [
     *(Case(f"later.git_links{name}", LinkedAll(tuple(f"{top}.git/{one}" for top in ("", "lib/") for one in names), FREE_LINKS))
       for name, names in (("", FOLLOWED), ("_folders", FOLLOWED_FOLDERS), ("_above", FOLLOWED_ABOVE))),
     Case("later.git_links_renamed", Linked(".git/MERGE_MSG", before=(".git/", ".git/MERGE_MSG"))),
-    *(Case(f"later.git_links_carried{number}",
-           Linked(path, f'mkdir -p made{below} "$(dirname "$(dirname "$1")")" && ln -s "$2" made{below}/$(basename "$1") && mv made "{to}"', free="lib/deep/link"))
-      for number, (path, below, to) in enumerate(((".git/COMMIT_EDITMSG", "", '$(dirname "$1")'), ("lib/.git/MERGE_MSG", "", '$(dirname "$1")'),
-                                                  ("lib/.git/logs/refs/heads/x", "/refs/heads", '$(dirname "$(dirname "$(dirname "$1")")")')))),
+    *(Case(f"later.git_links_carried{name}", Linked(path, CARRIED, free="lib/deep/link"))
+      for name, path in (("", ".git/COMMIT_EDITMSG"), ("_beneath", "lib/.git/MERGE_MSG"))),
+    Case("later.git_links_carried_deep", Linked("lib/.git/logs/refs/heads/x", CARRIED_DEEP, free="lib/deep/logs/refs/heads/x")),
     Case("later.git_links_exchanged", Linked("lib/.git/logs/x", EXCHANGED_FOLDER, free="lib/deep/logs/x")),
     Case("later.bound_git", Bound(".git")),
     Case("later.bound_hook", Bound(".git/hooks/pre-commit", before=(".git/", ".git/hooks/"))),
