@@ -69,8 +69,8 @@ public:
     /// The names strictly beneath `directory` at which no link may stand, nor at a directory above them.
     [[nodiscard]] std::vector<LinkNames::Reserved> reserved_beneath(std::string_view directory) const;
 
-    /// Whether links that a moved directory holds must be given to `evaluate_link`, wherever they stand in
-    /// it: links are denied everywhere beneath the new name, and not beneath the old one.
+    /// Whether links in a moved directory must be given to `evaluate_link`, wherever they stand in it. It is
+    /// so where links are denied everywhere beneath the new name, and not beneath the old one.
     [[nodiscard]] bool may_carry_links(std::string_view old_path, std::string_view new_path) const;
 
     /// Whether the entries of a moved directory must be checked, because create or modify is more restricted
