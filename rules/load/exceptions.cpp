@@ -14,7 +14,7 @@ bool is_unix_pattern(const std::string& pattern) {
 /// Reads the pattern as a condition for this rule's kind of object.
 Expected<Conditions> read_pattern(const Rule& rule, const std::string& pattern, PatternMaker& patterns) {
     Conditions conditions;
-    const bool files = rule.operations.intersects(file_operations);
+    const bool files = rule.links || rule.operations.intersects(file_operations);
     if (files || is_unix_pattern(pattern)) {
         std::vector<Glob>& into = files ? conditions.path : conditions.unix_socket;
         if (const Expected<void> made = patterns.make(pattern, !files, into); !made) return made.error();

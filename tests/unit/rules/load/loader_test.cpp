@@ -205,7 +205,8 @@ TEST_CASE("options add rules and exceptions; a wrong rule name is an error with 
     TestMachine machine;
     machine.rule_files["/r/a.json"] = R"({"rules":[{"id":"all","allow":"read","path":"/**"},
         {"id":"secrets","deny":"read","path":"/s/**"},{"id":"net","deny":"connect","address":"10.0.0.0/8"},
-        {"id":"odd","deny":"read","path":"/p/**","except":{"program":"/bin/x"}}]})";
+        {"id":"odd","deny":"read","path":"/p/**","except":{"program":"/bin/x"}},
+        {"id":"links","deny":"create","links":true,"path":"/l/**","except":{"path":"/l/try"}}]})";
     RuleSources sources = files({"/r/a.json"});
     Rule option;
     option.id = "option";
@@ -230,6 +231,7 @@ TEST_CASE("options add rules and exceptions; a wrong rule name is an error with 
     CHECK(has(error_of("secrets", "s/x"), "expected a pattern that begins with"));
     CHECK(has(error_of("odd", "/p/x"), "has an exception of another kind"));
     CHECK(error_of("net", "*.example.org") == "");
+    CHECK(error_of("links", "/l/x") == "");
 }
 
 TEST_CASE("a file narrows the deny rules of what it extends, and of nothing else") {
