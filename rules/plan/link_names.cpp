@@ -37,9 +37,12 @@ bool lies_in(std::string_view path, std::string_view root) {
 
 LinkNames::LinkNames(const RuleSet& rules) {
     for (const Rule& rule : rules.rules()) {
+        if (rule.links) {
+            denials_.push_back(&rule);
+            continue;
+        }
         add(rule, rule.when);
         if (rule.except) add(rule, *rule.except);
-        if (rule.links) denials_.push_back(&rule);
     }
     // The first rule in file order is named where several have one head.
     std::ranges::stable_sort(names_, [](const Name& one, const Name& other) {

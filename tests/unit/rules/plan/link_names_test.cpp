@@ -52,7 +52,7 @@ TEST_SUITE("names for links") {
     TEST_CASE("a rule for links denies them alone, wherever its patterns match") {
         Rule links = rule("links", Action::deny, OperationSet(), {"/w/**/.git/**"});
         links.links = true;
-        links.except.emplace().path = globs({"/w/**/.git/t??????"});
+        links.except.emplace().path = globs({"/w/**/.git/t??????", "/w/.git/other"});
         const RuleSet rules({rule("work", Action::allow, read_write, {"/w/**"}), links}, Action::deny);
         const LinkNames names(rules);
         for (const char* const denied : {"/w/.git", "/w/.git/MERGE_MSG", "/w/a/b/.git/logs/refs/heads/x"}) {
@@ -63,6 +63,7 @@ TEST_SUITE("names for links") {
             CAPTURE(free);
             CHECK(names.denying(free) == nullptr);
         }
+        CHECK(names.reserving("/w/.git/other") == nullptr);  // a name of the exception reserves nothing
         CHECK(names.denies_beneath("/w/a/.git"));
         CHECK(names.denies_beneath("/w/a/.git/logs"));
         CHECK_FALSE(names.denies_beneath("/w/a"));
