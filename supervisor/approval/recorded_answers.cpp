@@ -39,15 +39,19 @@ bool arguments_hidden(const RecordedRequest& record) {
     return !record.arguments.empty() && !record.arguments_known;
 }
 
-/// The record says neither whether a move widens what may be done, nor whether `callgate request` asked; the
-/// key does.
+/// The record says neither whether a move widens what may be done, nor whether `callgate request` asked. That
+/// of a question does not say which party asked, either. The key does.
 bool has_key(Subject& subject, const RecordedRequest& record, std::string_view key) {
-    for (const bool widens : {false, true})
-        for (const bool any : {true, false}) {
-            subject.widens = widens;
-            subject.any_program = any;
-            if (key_of(subject, record.rule, record.identity) == key) return true;
-        }
+    std::vector<std::optional<rules::Party>> parties{record.party};
+    if (!record.party) parties.insert(parties.end(), {rules::Party::agent, rules::Party::tools});
+    for (const auto party : parties)
+        for (const bool widens : {false, true})
+            for (const bool any : {true, false}) {
+                subject.party = party;
+                subject.widens = widens;
+                subject.any_program = any;
+                if (key_of(subject, record.rule, record.identity) == key) return true;
+            }
     return false;
 }
 

@@ -79,6 +79,18 @@ def answered(room) -> Answered:
     return Answered(room)
 
 
+def test_a_question_of_a_party_is_the_one_that_was_answered(room):
+    """The record of a question does not say which party asked."""
+    for agent in ("/**/bash", "/**/cat"):  # what cat asks is of the tools, and of the agent
+        rules = {**room.rules({"id": "login", "deny": "read", "path": f"{room.box.home}/login", "party": "tools"}), "agent": agent}
+        run = Asked(room.box, ["/bin/bash", "-c", f"cat {room.file}; cat {room.file}; true"], rules)
+        run.decide(run.ask(), "allow", "object")
+        result = run.end()
+        assert result.text == "asked content" * 2, result.describe()
+        said, found = replay(room, rules, run.log)
+        assert said.code == 0 and found["answered"] == 2 and found["contradicted"] == 0, said.describe()
+
+
 def test_a_denial_of_all_questions_holds_until_it_is_taken_back(room):
     """An earlier grant stays; questions that wait are denied too."""
     other = room.box.file(room.asked / "other", b"other content")
