@@ -128,13 +128,16 @@ class TestHostile(Hostile):
         capability = CallgateSandbox(workdir, **words)
         agent = Agent(FunctionModel(model), capabilities=[capability])
 
+        def cut(said):  # by the tool, whose author the framework leaves that to
+            return said.stdout[:40_000] + said.stderr[-40_000:]
+
         @agent.tool
         async def shell(ctx: RunContext, command: str) -> str:
             try:
                 result = await ctx.workspace.run(command, shell=True, timeout=timeout)
             except (WorkspaceTimeoutError, WorkspaceOutputLimitError) as error:
-                return f"{error}\n{error.stdout[:40_000]}{error.stderr[-40_000:]}"
-            return f"{result.stdout}{result.stderr}exit status {result.exit_code}"
+                return f"{error}\n{cut(error)}"
+            return f"{cut(result)}exit status {result.exit_code}"
         assert agent.run_sync("go", usage_limits=UsageLimits(request_limit=None)).output == "done"
         capability.close()
 
