@@ -257,6 +257,8 @@ void parse_agent(const ParseState& state, const JsonValue& value, Agent& agent) 
     for (const JsonMember& member : value.members()) {
         if (member.key == "program")
             parse_programs(state, member.value, agent.programs);
+        else if (member.key == "command")  // cli/agent_command.cpp reads it
+            static_cast<void>(want_text(state, member.value, "the name of a command"));
         else if (member.key == "launcher")
             parse_programs(state, member.value, agent.launchers);
         else if (member.key == "starts")

@@ -44,9 +44,14 @@ std::string agent_program(const rules::Agent& agent, const std::string& path) {
 }
 
 std::string profile_of_agent(const std::string& command) {
-    const std::string name = command.substr(command.rfind('/') + 1);
-    const rules::ShippedProfile* const profile = rules::find_shipped_profile(name);
-    return profile != nullptr && rules::root(profile->tree).member("agent") ? name : "";
+    const std::string_view name = std::string_view(command).substr(command.rfind('/') + 1);
+    for (const rules::ShippedProfile& profile : rules::shipped_profiles()) {
+        const auto agent = rules::root(profile.tree).member("agent");
+        if (!agent) continue;
+        const auto other = agent->value.member("command");
+        if (profile.name == name || (other && other->value.text() == name)) return std::string(profile.name);
+    }
+    return "";
 }
 
 void find_agent(const Request& request, const Compiled& compiled, Command& command) {

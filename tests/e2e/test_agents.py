@@ -96,6 +96,22 @@ def test_another_program_called_claude_gets_no_login(box):
     assert LOGIN not in run_claude(box, "-p", "claude").text
 
 
+def test_a_profile_is_chosen_by_the_command_of_its_agent(box):
+    """The profile continue is for `cn`."""
+    place = box.home
+    for part in (".npm-global", "lib", "node_modules", "@continuedev", "cli", "dist"):
+        place = box.directory(place / part)
+    program = box.file(place / "cn.js", b"#!/bin/sh\necho started\n", 0o755)
+    programs = box.directory(box.home / ".npm-global" / "bin")
+    (programs / "cn").symlink_to(program)
+    (programs / "continue").symlink_to("/bin/echo")
+    environment = {"HOME": str(box.home), "PATH": f"{programs}:/usr/bin:/bin"}
+    result = box.run(["cn"], None, options=["--no-user-rules"], env=environment)
+    assert f"profile continue for {program}" in result.errors and (result.code, result.text) == (0, "started\n"), result.describe()
+    other = box.run(["continue"], None, options=["--no-user-rules"], env=environment)
+    assert "is not what the profile continue is for; it runs under agent" in other.errors and other.code == 0, other.describe()
+
+
 CODEX = """
 import os, subprocess, sys
 login = os.path.expanduser("~/.codex/auth.json")
