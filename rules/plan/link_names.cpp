@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/test_switch.hpp"
 #include "rules/plan/plan_parts.hpp"
 
 namespace callgate::rules {
@@ -64,7 +65,8 @@ std::vector<LinkNames::Name>::const_iterator LinkNames::first_from(std::string_v
 
 const Rule* LinkNames::reserving(std::string_view path) const {
     const auto found = first_from(path);
-    return found != names_.end() && at_or_beneath(found->path, path) ? found->rule : nullptr;
+    if (found != names_.end() && at_or_beneath(found->path, path)) return found->rule;
+    return check_enabled("denied-links") ? denying(path) : nullptr;
 }
 
 const Rule* LinkNames::denying(std::string_view path) const {

@@ -26,11 +26,9 @@ public:
     /// `rules` must outlive this.
     explicit LinkNames(const RuleSet& rules);
 
-    /// The rule that names something at `path` or beneath it; null if a link may stand there. `path` is
-    /// absolute and resolved up to its last component.
+    /// The rule that names something at `path` or beneath it, or has `links` and speaks of `path`; null if a
+    /// link may stand there. `path` is absolute and resolved up to its last component.
     [[nodiscard]] const Rule* reserving(std::string_view path) const;
-    /// The rule with `links` by which no link stands at `path`; null if there is none.
-    [[nodiscard]] const Rule* denying(std::string_view path) const;
     /// Whether a rule with `links` speaks of all names beneath `directory`.
     [[nodiscard]] bool denies_beneath(std::string_view directory) const;
 
@@ -47,6 +45,7 @@ private:
         const Rule* rule;
     };
     void add(const Rule& rule, const Conditions& conditions);
+    [[nodiscard]] const Rule* denying(std::string_view path) const;
     [[nodiscard]] std::vector<Name>::const_iterator first_from(std::string_view path) const;
 
     std::vector<Name> names_;  // in PathOrder

@@ -173,11 +173,6 @@ struct RenameCheck::Rules {
         std::call_once(links_made_, [this] { links_.emplace(set); });
         return *links_;
     }
-    /// The rule by which no link may stand at `path`; null if it may.
-    [[nodiscard]] const Rule* denying_link(std::string_view path) const {
-        const Rule* const rule = check_enabled("link-names") ? links().reserving(path) : nullptr;
-        return rule == nullptr && check_enabled("denied-links") ? links().denying(path) : rule;
-    }
     /// The first operation that becomes freer if the object at `old_path` gets the name `new_path`.
     [[nodiscard]] Finding freed(const MoveRequest& move, OperationSet operations) const;
 
@@ -312,7 +307,7 @@ Verdict RenameCheck::evaluate_link(std::string_view path, int error) const {
     if (outer_ != nullptr)
         if (const Verdict verdict = outer_->evaluate_link(path, error); verdict.action != Action::allow)
             return verdict;
-    const Rule* const rule = rules_->denying_link(path);
+    const Rule* const rule = check_enabled("link-names") ? rules_->links().reserving(path) : nullptr;
     if (rule == nullptr) return {.action = Action::allow, .operation = Operation::create};
     return {.action = Action::deny,
             .decided_by = DecidedBy::rule,
@@ -323,8 +318,7 @@ Verdict RenameCheck::evaluate_link(std::string_view path, int error) const {
 }
 
 bool RenameCheck::reserves(std::string_view path) const {
-    return rules_->links().reserving(path) != nullptr || rules_->links().denying(path) != nullptr ||
-           (outer_ != nullptr && outer_->reserves(path));
+    return rules_->links().reserving(path) != nullptr || (outer_ != nullptr && outer_->reserves(path));
 }
 
 bool RenameCheck::may_carry_links(std::string_view old_path, std::string_view new_path) const {
