@@ -2,7 +2,10 @@
 # built. development: symbols for a debugger, and the schema of rules for editors.
 include(GNUInstallDirs)
 install(TARGETS callgate RUNTIME COMPONENT runtime)
+add_custom_target(callgate_installed)  # builds what is installed
+add_dependencies(callgate_installed callgate callgate_share)
 if(TARGET callgate-tls)
+  add_dependencies(callgate_installed callgate-tls)
   install(TARGETS callgate-tls RUNTIME COMPONENT tls)
 endif()
 install(DIRECTORY ${SHARE_DIRECTORY}/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT runtime)

@@ -5,6 +5,7 @@ import filecmp
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -56,6 +57,15 @@ def test_the_same_build_makes_the_same_bytes(packages, stage):
     assert len(names) == 6 and names == sorted(one.name for one in again.iterdir())
     assert filecmp.cmpfiles(packages, again, names, shallow=False) == (names, [], [])
     shutil.rmtree(again)
+
+
+def test_what_is_installed_is_built_for_it():
+    """`./dev install` and `./dev package` build one target of a new clone. It makes every program that is then installed."""
+    build = Path(os.environ["CALLGATE"]).resolve().parent
+    programs = re.findall(r'TYPE EXECUTABLE FILES "%s/([^"]*)"' % re.escape(str(build)), (build / "cmake_install.cmake").read_text())
+    assert programs == (["callgate", "callgate-tls"] if TLS else ["callgate"])
+    made = subprocess.run(["ninja", "-C", build, "-t", "query", "callgate_installed"], capture_output=True, text=True, check=True).stdout.split()
+    assert {*programs, "callgate_share"} <= {*made}, made
 
 
 def test_the_program_does_not_say_where_it_was_built(packages):
