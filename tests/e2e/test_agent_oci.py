@@ -269,14 +269,20 @@ def test_connects_and_binds_are_decided(made, runtime, room):
     assert refused == {"connect", "bind"}, refused
 
 
-def test_what_was_judged_is_what_is_opened(made):
-    """A thread swaps the path while the call waits. Nothing but the supervisor holds it here."""
+def raced(made):
+    """A container with attack_race, and two files of which its rules deny one."""
     agent = made(web={**WEB, "rules": [*WEB["rules"], {"id": "evil", "deny": "read", "path": "/evil/**"}]})
     root = agent.top / "rootfs"
     shutil.copy(agent.box.program("attack_race"), root / "bin/attack_race")
     for name, content in (("good", "allowed"), ("evil", "secret")):
         (root / name).mkdir()
         (root / name / "victim").write_text(content)
+    return agent
+
+
+def test_what_was_judged_is_what_is_opened(made):
+    """A thread swaps the path while the call waits. Nothing but the supervisor holds it here."""
+    agent = raced(made)
 
     def race(wins: int, **more: Any) -> dict[str, int]:
         said = agent.run(RUNTIMES[0], f"attack_race openat thread /good /evil /work 5000 200 {wins}", **more)[1]
@@ -567,12 +573,7 @@ def test_processes_that_are_added(made, runtime):
 @EACH
 def test_what_an_added_process_opens_is_what_was_judged(made, runtime):
     """Its listener is another one, and so are the numbers of its calls. Processes of both swap and open at the same time."""
-    agent = made(web={**WEB, "rules": [*WEB["rules"], {"id": "evil", "deny": "read", "path": "/evil/**"}]})
-    root = agent.top / "rootfs"
-    shutil.copy(agent.box.program("attack_race"), root / "bin/attack_race")
-    for name, content in (("good", "allowed"), ("evil", "secret")):
-        (root / name).mkdir()
-        (root / name / "victim").write_text(content)
+    agent = raced(made)
 
     def race(wins: int, supervised: bool) -> list[str]:
         script = f"attack_race openat thread /good /evil /work 5000 200 {wins}"

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -25,10 +26,19 @@ using rules::Verdict;
 constexpr std::size_t max_entries = 10'000;
 constexpr int max_depth = 128;
 
+/// An entry of a moved directory, with the name that it would get.
+struct CarriedEntry {
+    std::string path;
+    int holder;  // its directory
+    const char* name;
+    bool directory;
+};
+
 /// Judges every entry of a moved directory by the name it would get.
 class CarriedEntryWalk {
 public:
-    CarriedEntryWalk(FileCall& context, const rules::RenameCheck& moves) : context_(context), moves_(moves) {}
+    using Judge = std::function<Verdict(const CarriedEntry& entry)>;
+    explicit CarriedEntryWalk(Judge judge_one) : judge_one_(std::move(judge_one)) {}
 
     Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
         Verdict worst;
@@ -36,62 +46,36 @@ public:
         if (depth > max_depth) return refused_move(EXDEV);
         const Directory entries(::fdopendir(directory.release()));
         if (!entries) return refused_move(EXDEV);
+        const int holder = ::dirfd(entries.get());
         while (const dirent* entry = ::readdir(entries.get())) {
             const std::string_view name = entry->d_name;
             if (name == "." || name == "..") continue;
             if (++seen_ > max_entries) return refused_move(EXDEV);
-            const std::string path = new_path + "/" + entry->d_name;
-            UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
-                                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+            UniqueFd below(::openat(holder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
             if (!below && errno != ENOTDIR && errno != ELOOP) return refused_move(EXDEV);
-            worst = stricter(worst, moves_.evaluate_entry(path, below.valid(), context_.caller.executable,
-                                                          party_of(context_)));
-            if (below) worst = stricter(worst, judge(std::move(below), path, depth + 1));
+            const CarriedEntry one{new_path + "/" + entry->d_name, holder, entry->d_name, below.valid()};
+            worst = stricter(worst, judge_one_(one));
+            if (below) worst = stricter(worst, judge(std::move(below), one.path, depth + 1));
             if (worst.action >= rules::Action::deny) return worst;
         }
         return worst;
     }
 
 private:
-    FileCall& context_;
-    const rules::RenameCheck& moves_;
+    const Judge judge_one_;
     std::size_t seen_ = 0;
 };
 
-/// The verdict on each link in a moved directory, at the name that it would get.
-class CarriedLinkWalk {
-public:
-    explicit CarriedLinkWalk(const rules::RenameCheck& moves) : moves_(moves) {}
-
-    Verdict judge(UniqueFd directory, const std::string& new_path, int depth = 0) {
-        Verdict verdict;
-        verdict.action = rules::Action::allow;
-        if (depth > max_depth) return refused_move(EXDEV);
-        const Directory entries(::fdopendir(directory.release()));
-        if (!entries) return refused_move(EXDEV);
-        while (const dirent* entry = ::readdir(entries.get())) {
-            const std::string_view name = entry->d_name;
-            if (name == "." || name == "..") continue;
-            if (++seen_ > max_entries) return refused_move(EXDEV);
-            struct stat status {};
-            if (::fstatat(::dirfd(entries.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-                return refused_move(EXDEV);
-            const std::string path = new_path + "/" + entry->d_name;
-            if (S_ISLNK(status.st_mode)) verdict = moves_.evaluate_link(path, EXDEV);
-            if (S_ISDIR(status.st_mode)) {
-                UniqueFd below(::openat(::dirfd(entries.get()), entry->d_name,
-                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-                verdict = below ? judge(std::move(below), path, depth + 1) : refused_move(EXDEV);
-            }
-            if (verdict.action != rules::Action::allow) return verdict;
-        }
-        return verdict;
-    }
-
-private:
-    const rules::RenameCheck& moves_;
-    std::size_t seen_ = 0;
-};
+/// The verdict on an entry that is a symbolic link; every other one is allowed.
+Verdict judge_link(const rules::RenameCheck& moves, const CarriedEntry& entry) {
+    struct stat status {};
+    if (!entry.directory && ::fstatat(entry.holder, entry.name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return refused_move(EXDEV);
+    if (S_ISLNK(status.st_mode)) return moves.evaluate_link(entry.path, EXDEV);
+    Verdict verdict;
+    verdict.action = rules::Action::allow;
+    return verdict;
+}
 
 /// Whether `name`, relative to the directory, or a directory on the way to it is a symbolic link. A name that
 /// cannot be looked at counts as one.
@@ -133,7 +117,10 @@ Verdict judge_carried_links(const rules::RenameCheck& moves, const Place& from, 
     const auto found = std::ranges::find_if(
         reserved, [&](const auto& one) { return leads_through_link(directory.get(), one.below); });
     if (found == reserved.end())
-        return anywhere ? CarriedLinkWalk(moves).judge(std::move(directory), to.path) : verdict;
+        return anywhere ? CarriedEntryWalk([&](const CarriedEntry& one) {
+                              return judge_link(moves, one);
+                          }).judge(std::move(directory), to.path)
+                        : verdict;
     verdict = refused_move(EXDEV);
     verdict.decided_by = rules::DecidedBy::rule;
     verdict.rule = found->rule;
@@ -142,7 +129,11 @@ Verdict judge_carried_links(const rules::RenameCheck& moves, const Place& from, 
 
 Verdict judge_entries(FileCall& context, const rules::RenameCheck& moves, UniqueFd directory,
                       const std::string& new_path) {
-    return CarriedEntryWalk(context, moves).judge(std::move(directory), new_path);
+    const auto judge_one = [&](const CarriedEntry& entry) {
+        return moves.evaluate_entry(entry.path, entry.directory, context.caller.executable,
+                                    party_of(context));
+    };
+    return CarriedEntryWalk(judge_one).judge(std::move(directory), new_path);
 }
 
 Verdict refused_move(int error) { return failure(Operation::create, error); }
