@@ -49,7 +49,7 @@ def reaches_its_goal(case, stage, user, mutant: mutants.Mutant) -> bool | None:
 
 def outcome_of(test: str, user: str, off: str) -> tuple[int, str]:
     """pytest's exit status for a test of another file (0 passed, 1 failed), and what it printed."""
-    environment = {**os.environ, "CALLGATE": os.environ["CALLGATE_SWITCHED"], harness.SWITCHES[0]: off, "CALLGATE_TABLES": ""}
+    environment = {**os.environ, "CALLGATE": os.environ["CALLGATE_SWITCHED"], harness.SWITCHES[0]: off, "CALLGATE_TABLES": "", "CALLGATE_ONCE_MORE": ""}
     name, _, parameter = test.rstrip("]").partition("[")
     chosen_one = f"{Path(__file__).parent / name}[{'-'.join(filter(None, (user, parameter)))}]"
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", chosen_one]
