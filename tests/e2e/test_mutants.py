@@ -21,6 +21,7 @@ from cases.case import Result, run_case
 SOURCES = Path(__file__).resolve().parents[2]
 PARTS = 1 if harness.SOAK else 18
 PATIENCE = (1, 4, 16)  # a race that can be won is won seldom on a busy machine
+TRIES = 4  # of another file's test, for the same reason
 
 
 def chosen() -> list[mutants.Mutant]:
@@ -64,7 +65,7 @@ def test_a_test_notices_that_something_is_left_out(mutant):
     status, printed = outcome_of(mutant.test, mutant.user, "nothing")
     if status != 0:
         pytest.fail(f"{mutant.test} fails all the same:\n{printed}", pytrace=False)
-    caught = outcome_of(mutant.test, mutant.user, mutant.off)[0] == 1
+    caught = any(outcome_of(mutant.test, mutant.user, mutant.off)[0] == 1 for _ in range(TRIES))
     mutants.RESULTS[mutant.name] = "caught" if caught else "not caught"
     assert caught, f"without {mutant.name}, {mutant.test} passes"
 
