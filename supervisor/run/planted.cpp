@@ -122,7 +122,10 @@ void Walk::look_at(int parent, const std::string& directory, const Counted& coun
         if (enters(directory, name)) left_.push_back(directory + entry.d_name + '/');
     } else if (found && not_before(status.st_ctim, since_)) {
         std::string path = directory + entry.d_name;
-        if (!held_(workdir_ + '/' + path)) found_.emplace_back(*found, std::move(path));
+        if (held_(workdir_ + '/' + path)) return;
+        // All files count in a hidden directory that no list knows, such as an environment of Python's.
+        if (*found == Urgency::unknown) path.resize(std::min(path.find('/'), path.size() - 1) + 1);
+        found_.emplace_back(*found, std::move(path));
     }
 }
 
@@ -157,6 +160,7 @@ Planted Walk::run() {
     for (std::size_t next = 0; next < left_.size(); ++next)
         if (const std::string one = left_[next]; !look_into(one)) cut_ = true;
     std::sort(found_.begin(), found_.end());
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
     Planted result{.paths = {}, .more = 0, .cut = cut_};
     for (auto& [urgency, path] : found_)
         if (result.paths.size() < max_planted_paths)

@@ -451,11 +451,11 @@ def test_what_the_users_settings_of_git_name_is_named(box):
 
 
 def test_a_hidden_name_that_no_list_holds_is_named(box):
-    """At the top of the work directory. What is known to run nothing, and what lies deeper, is not."""
-    script = "echo x > .newtool; mkdir .newer sub .venv .pytest_cache; for one in .newer/x sub/.newtool .venv/x .pytest_cache/x .gitignore " \
-        ".x.swp .coverage .editorconfig; do echo x > $one; done; echo A=b > .env; echo A= > .env.example"
-    result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never"])
-    assert result.errors == "callgate: your tools may run code from what changed: .env, .newer/x, .newtool\n", result.describe()
+    """At the top of the work directory, and a directory once for all its files. What is known to run nothing, and what lies deeper, is not."""
+    script = "echo x > .newtool; mkdir -p .newer/bin sub .venv .pytest_cache; for one in .newer/x .newer/bin/{a,b,c,d,e,f} sub/.newtool " \
+        ".venv/x .pytest_cache/x .gitignore .x.swp .coverage .editorconfig; do echo x > $one; done; echo A=b > .env; echo A= > .env.example"
+    result = box.run(["/bin/bash", "-ec", script], options=["--ask", "never"])
+    assert result.errors == "callgate: your tools may run code from what changed: .env, .newer/, .newtool\n", result.describe()
 
 
 def test_not_held_a_repository_that_a_run_adds_beneath_runs_in_git_status_above(box):
