@@ -29,6 +29,7 @@ private:
     void check_directories(const Rule& rule);
     [[nodiscard]] bool reaches_into(const std::string& directory) const;
     void check_connect(const Rule& rule);
+    void check_changes(const Rule& rule);
     void check_arguments(const Rule& rule);
     void check_execute(const Rule& rule);
     void check_links(const Rule& rule);
@@ -234,6 +235,12 @@ void Warnings::check_connect(const Rule& rule) {
             "\"host\", \"address\", \"port\" or \"unix\"");
 }
 
+void Warnings::check_changes(const Rule& rule) {
+    const OperationSet changes = rule.operations & write_operations;
+    if (rule.action == Action::allow && !changes.empty() && rule.when.path.empty() && !is_shipped(rule))
+        add(rule, "allows " + names(changes) + " wherever no rule denies it: add \"path\"");
+}
+
 void Warnings::check_execute(const Rule& rule) {
     if (!rule.operations.contains(Operation::execute)) return;
     if (rule.action == Action::allow || rule.action == Action::ask) {
@@ -273,6 +280,7 @@ void Warnings::check_rule(const Rule& rule) {
     check_directories(rule);
     check_arguments(rule);
     check_connect(rule);
+    check_changes(rule);
     check_execute(rule);
     check_links(rule);
     if (!rule.when.host.empty() && rules_.fallback() == Action::allow)

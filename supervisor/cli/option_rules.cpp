@@ -103,6 +103,10 @@ void set_protocol(rules::Conditions& when, const std::optional<rules::Protocol>&
 
 /// Reads "HOST[:PORT][/udp]".
 void set_destination(rules::Conditions& when, const std::string& what, std::string_view text) {
+    if (text == "*" || text.starts_with("*:") || text.starts_with("*/"))
+        throw Failure(what +
+                      ": no word means every host; all public addresses are allowed by -p network, and "
+                      "all addresses are 0.0.0.0/0 and ::/0");
     Expected<rules::Destination> target = rules::parse_destination(text);
     if (!target)
         throw Failure(what + ": " + target.error().text +

@@ -510,6 +510,17 @@ TEST_CASE("check warns of connects that nothing limits") {
     CHECK(said(R"({"deny":"connect"})").empty());
 }
 
+TEST_CASE("check warns of writes that nothing limits") {
+    TestMachine machine;
+    const auto said = [&](const std::string& rule) {
+        return findings(machine.load_text(R"({"extends":"base","rules":[)" + rule + "]}", true));
+    };
+    CHECK(has(said(R"({"id":"w","allow":["read","write"]})"),
+              "rule \"w\": allows write wherever no rule denies it: add \"path\""));
+    CHECK(!has(said(R"({"id":"w","allow":"write","path":"/srv/**"})"), "wherever no rule"));
+    CHECK(!has(said(R"({"id":"w","ask":"write"})"), "wherever no rule"));
+}
+
 TEST_CASE("check warns of a rule that needs what the kernel lacks") {
     TestMachine machine;
     RuleSources sources;

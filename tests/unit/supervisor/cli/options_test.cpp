@@ -334,6 +334,8 @@ TEST_CASE("connect takes names, addresses, blocks, protocols and unix sockets") 
 TEST_CASE("connect and bind say what is wrong with an end") {
     CHECK(option_rules({"-c", "*.example.org"})[0].when.host[0].suffix);
     CHECK(rule_failure({"-c", "127.0.0.1:99999"}).find("expected HOST[:PORT][/udp]") != std::string::npos);
+    for (const char* every : {"*", "*:443", "*/udp"})
+        CHECK(rule_failure({"-c", every}).find("allowed by -p network") != std::string::npos);
     CHECK(rule_failure({"--bind", "abc"}).starts_with("--bind abc: "));
     const auto rules =
         option_rules({"--bind", "8000-8999", "--bind", "53/udp", "--bind", "unix:/run/x.sock"});
