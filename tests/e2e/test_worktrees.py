@@ -97,6 +97,17 @@ def test_a_submodule_works_from_the_repository_above(box):
     assert outside(box, box.tree / "super/libs/sub", "git", "log", "-1", "--format=%s") == "two"
 
 
+@pytest.mark.parametrize("made", ["git clone -q super tree", "git -C super worktree add -q ../tree -b topic",
+                                  "git clone -q --bare super all.git && git -C all.git worktree add -q ../tree -b topic"], ids=["clone", "linked", "bare"])
+def test_a_submodule_comes_with_its_links(box, made):
+    """git tries whether it can make links, in its own directory of the submodule. If it could not, it would write files in their place."""
+    add = f"git -c protocol.file.allow=always submodule --quiet add {box.tree}/up libs/up"
+    outside(box, box.tree, "/bin/sh", "-ec", "git init -q up && cd up && ln -s x link && git add link && git commit -qm up && cd .. && "
+            f"git init -q super && cd super && {add} && git commit -qm sub && cd .. && {made} && git -C tree submodule --quiet init")
+    works(box, "git -c protocol.file.allow=always submodule --quiet update", box.tree / "tree", ["--write", str(box.tree / "up"), "--execute", str(box.tree / "up")])
+    assert (box.tree / "tree/libs/up/link").is_symlink() and outside(box, box.tree / "tree", "git", "status", "-s") == ""
+
+
 def test_hooks_of_the_repository_run(box):
     there = place(box, "linked")
     hook = box.file(box.tree / "main/.git/hooks/pre-commit", b"#!/bin/sh\necho ran > hooked\n", 0o755)

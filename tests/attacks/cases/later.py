@@ -44,11 +44,12 @@ FOLLOWED = (
     "SQUASH_MSG", "AUTO_MERGE", "BISECT_LOG", "BISECT_TERMS", "BISECT_ANCESTORS_OK", "index", "packed-refs", "shallow", "gc.pid",
     "info/sparse-checkout", "objects/info/commit-graph", "objects/pack/multi-pack-index", "logs/HEAD", "logs/refs/heads/main",
     "logs/refs/heads/any/branch", "logs/refs/remotes/origin/main", "logs/refs/notes/commits", "logs/refs/stash", "modules/lib/COMMIT_EDITMSG",
+    "modules/lib/logs/refs/tXzvDRJ",
 )
 FOLLOWED_FOLDERS = ("objects/info", "objects/pack", "refs/heads", "logs/refs", "sequencer", "rr-cache", "worktrees")
 FOLLOWED_ABOVE = ("objects", "refs", "logs", "modules")
 # git itself makes a link by such a name, to see whether it can. The rest is no repository.
-FREE_LINKS = (".git/tXzvDRJ", ".git/modules/lib/tXzvDRJ", "other", ".gitlab/other", "lib/.github/x")
+FREE_LINKS = (".git/tXzvDRJ", ".git/modules/lib/tXzvDRJ", ".git/modules/libs/l/lib/tXzvDRJ", ".git/worktrees/one/modules/lib/tXzvDRJ", "other", ".gitlab/other", "lib/.github/x")
 
 RENAMED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && mv made/file "$1"'
 LINKED = 'mkdir -p made "$(dirname "$1")"; echo "$2" > made/file && ln made/file "$1"'
