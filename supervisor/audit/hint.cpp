@@ -184,7 +184,7 @@ std::string offered_hint(const Decision& decision, const rules::RuleSet* rules, 
     if (rules == nullptr) return hint(decision);
     const Obstacles found = obstacles(decision, *rules, object);
     if (std::ranges::any_of(found.restricting, restricts)) return {};
-    if (found.restricting.empty() && decided_by_rules(decision))
+    if (found.restricting.empty() && !found.not_allowed.empty() && decided_by_rules(decision))
         if (const std::string profile = offered_profile(object, found.not_allowed, *rules, home);
             !profile.empty())
             return "-p " + profile;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <mutex>
 #include <system_error>
 #include <unordered_map>
@@ -38,6 +39,9 @@ std::string note_of(const audit::Decision& decision) {
     } else if (decision.verdict.action == rules::Action::ask && audit::refused(decision)) {
         add(audit::unasked::nobody);
     }
+    if (decision.verdict.error == EXDEV && decision.verdict.rule != nullptr &&
+        decision.verdict.rule->action == rules::Action::allow)
+        add("there it would have more rights; most programs copy it instead");
     if (const auto* file = std::get_if<rules::FileObject>(&decision.object);
         file != nullptr && decision.verdict.rule == nullptr && may_hold_credential(file->path))
         add("by its name it may hold a credential");

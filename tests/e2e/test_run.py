@@ -115,6 +115,15 @@ def test_the_footer_names_what_was_denied_how_often_by_which_rule_and_what_allow
         assert (again.err == b"") == (options == ["-q"]), again.describe()
 
 
+def test_a_hard_link_that_would_give_rights_is_named_so_and_nothing_is_offered(box):
+    """The file may be read, and in the work directory everything may be written. A program that may link there copies it."""
+    outside = box.file(box.root / "data/file", b"text")
+    result = box.run(["/bin/sh", "-c", f"ln {outside} linked; cp {outside} copied"], options=["--read", str(outside.parent), "--ask", "never"])
+    line = f"callgate:   modify {box.tree}/linked ×1  rule agent.workdir (there it would have more rights; most programs copy it instead)\n"
+    assert line in result.errors and not (box.tree / "linked").exists(), result.describe()
+    assert (box.tree / "copied").read_bytes() == b"text" and result.report["denials"][0]["hint"] == "", result.describe()
+
+
 def test_what_the_footer_offers_allows_it(box):
     secret = box.file(box.root / "out of reach", b"content")
     box.file(box.tree / "key", b"k")
