@@ -178,7 +178,7 @@ realpath notes.txt ## notes\.txt
 install -m 755 script.sh bin && stat -c %a bin ## 755
 mkfifo pipe && stat -c %F pipe ## fifo
 flock lock echo locked ## locked
-nice -n 5 nice ## 5
+echo $(($(nice -n 5 nice) - $(nice))) ## 5
 setsid -w echo session ## session
 taskset -p $$ ## mask
 prlimit --nofile ## NOFILE

@@ -18,7 +18,7 @@ import pytest
 
 import harness
 from nameworld import OTHER4, PORT, WEB4, WEB6, World
-from test_names import ALLOWED, PYTHON, ahead, enter, fetch, rules
+from test_names import ALLOWED, PYTHON, ahead, enter, fetch, node_asks_by_tcp, rules
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own needs root")
 
@@ -161,7 +161,8 @@ CLIENTS = {
     "python gRPC": ("module grpc", python(GRPC), HOSTS),
     "python socket": (PYTHON, python(RESOLVED), ALL),
     "node fetch": ("node", lambda name: ["node", "-e", f"fetch('{fetch(name)}').then(r => r.text()).then(console.log, e => console.log(e.cause))"], ALL),
-    "node resolve4": ("node", lambda name: ["node", "-e", f"require('dns').resolve4('{name}', console.log)"], ALL),
+    "node resolve4": ("node", lambda name: ["node", "-e", f"require('dns').resolve4('{name}', console.log)"],
+                      ALL if node_asks_by_tcp() else NONE),
     "node gRPC": ("node @grpc/grpc-js", lambda name: ["env", f"NODE_PATH={os.environ.get('NODE_PATH', '')}", "node", "-e", GRPC_JS, name], ALL),
     "deno fetch": ("deno", lambda name: [DENO, "eval", f"console.log(await (await fetch('{fetch(name)}')).text())"], ALL),
     "deno resolveDns": ("deno", lambda name: [DENO, "eval", f"console.log(await Deno.resolveDns('{name}', 'A'))"], HOSTS),

@@ -97,6 +97,12 @@ RESOLVERS = {
 }
 
 
+def node_asks_by_tcp() -> bool:
+    """Where there is no room of the run's own, only a client that reads `use-vc` in RES_OPTIONS finds names: c-ares does from 1.28 on."""
+    shown = subprocess.run(["node", "-p", "process.versions.ares"], capture_output=True, text=True, check=False).stdout if shutil.which("node") else ""
+    return tuple(int(number) for number in shown.split(".")[:2] if number.isdigit()) >= (1, 28)
+
+
 def client_line(clients: dict, client: str):
     """Makes a client's command from a name; skips the test where the client is missing."""
     program, line = clients[client]
@@ -132,6 +138,8 @@ def test_a_name_is_enough_and_no_other_name_leaves(box, world, client):
 @pytest.mark.parametrize("client", RESOLVERS)
 def test_resolvers_get_what_the_server_says(box, world, client):
     line = client_line(RESOLVERS, client)
+    if client == "node resolve4" and not world.room and not node_asks_by_tcp():
+        pytest.skip("node's c-ares is older than 1.28, and asks by UDP")
     enter(box, world)
     done = box.run(line("www.example.org"), rules(), options=ALLOWED)
     assert WEB4.encode() in done.out, done.describe()
