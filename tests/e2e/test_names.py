@@ -717,6 +717,21 @@ def test_what_a_dry_run_suggests_names_hosts_and_not_their_addresses(box, roomy)
     assert "evil.example.com" not in run.errors and "a.files.example.net" in run.errors, run.describe()
 
 
+def test_each_denied_name_is_on_record_however_many_there_are(box, roomy):
+    """From the hundredth on equal denials are counted. Look-ups of other names are not equal."""
+    enter(box, roomy)
+    names = [f"n{number}.example.com" for number in range(150)]
+    script = "import socket, sys\nfor name in sys.argv[1:]:\n  try: socket.gethostbyname(name)\n  except OSError: pass"
+    done = box.run([PYTHON, "-c", script, *names, *["same.example.com"] * 300], rules(), options=ALLOWED)
+    look_ups = [one for one in done.audit if one["event"]["action"] == "lookup"]
+    counts: dict[str, int] = {}
+    for one in look_ups:
+        name = one["dns"]["question"]["name"]
+        counts[name] = counts.get(name, 0) + one["callgate"]["count"]
+    assert set(counts) == {*names, "same.example.com"}, sorted(set(counts) ^ {*names, "same.example.com"})
+    assert counts["same.example.com"] >= 300 and len(look_ups) < 300, (counts["same.example.com"], len(look_ups))
+
+
 def test_a_denied_bare_address_says_what_it_probably_was(box, roomy):
     enter(box, roomy)
     script = f"for port in 853 443 {PORT}; do : 3<>/dev/tcp/{WEB4}/$port; done; : 3<>/dev/tcp/127.0.0.1/9"

@@ -26,6 +26,8 @@ void add_operations(std::string& key, rules::OperationSet operations) {
     key += ';';
 }
 
+static_assert(std::variant_size_v<rules::Object> == 4, "each kind is compared and kept here");
+
 void add_object(std::string& key, const rules::Object& object) {
     add_number(key, object.index());
     if (const auto* file = std::get_if<rules::FileObject>(&object)) {
@@ -39,6 +41,10 @@ void add_object(std::string& key, const rules::Object& object) {
         add_number(key, int{there->address.v6});
         add_number(key, there->port);
         add_number(key, static_cast<unsigned>(there->protocol));
+        add_number(key, int{there->of_run});
+        for (const std::string& name : there->names) add(key, name);
+    } else if (const auto* host = std::get_if<rules::HostName>(&object)) {
+        add(key, host->name);
     }
 }
 
@@ -53,6 +59,7 @@ KeptDecision::KeptDecision(const Decision& decision)
     : arguments_(decision.input.arguments.begin(), decision.input.arguments.end()), decision_(decision) {
     decision_.call = keep(decision.call);
     decision_.caller.executable = keep(decision.caller.executable);
+    decision_.caller.nested = keep(decision.caller.nested);
     decision_.input.working_directory = keep(decision.input.working_directory);
     decision_.input.path = keep(decision.input.path);
     decision_.input.second_path = keep(decision.input.second_path);
@@ -62,6 +69,11 @@ KeptDecision::KeptDecision(const Decision& decision)
     decision_.interpreter_of = keep(decision.interpreter_of);
     if (auto* file = std::get_if<rules::FileObject>(&decision_.object)) file->path = keep(file->path);
     if (auto* local = std::get_if<rules::UnixObject>(&decision_.object)) local->name = keep(local->name);
+    if (auto* host = std::get_if<rules::HostName>(&decision_.object)) host->name = keep(host->name);
+    if (auto* there = std::get_if<rules::Endpoint>(&decision_.object)) {
+        names_.assign(there->names.begin(), there->names.end());
+        there->names = names_;
+    }
     if (decision_.second_object) decision_.second_object->path = keep(decision_.second_object->path);
 }
 

@@ -36,7 +36,7 @@ private:
     std::string_view keep(std::string_view text);
 
     std::deque<std::string> texts_;
-    std::vector<std::string> arguments_;
+    std::vector<std::string> arguments_, names_;
     Decision decision_;
 };
 

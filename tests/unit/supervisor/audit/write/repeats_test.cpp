@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <span>
 #include <string>
+#include <vector>
 
 using namespace callgate;
 using namespace callgate::audit;
@@ -61,6 +63,57 @@ TEST_CASE("counts that are left are taken once, with the bytes of a call that is
     CHECK(repeats.take_due(10 * second, true).empty());
     repeats.unwritten(due[0].key, 4);
     CHECK(repeats.take_due(10 * second, true).at(0).count == 4);
+}
+
+TEST_CASE("look-ups of other names are not equal, and a count has the name of its calls") {
+    const auto look_up = [](std::string_view name) {
+        Decision one = denial("");
+        one.call = "lookup";
+        one.object = rules::HostName{name};
+        return one;
+    };
+    CHECK(Repeats::key_of(look_up("a.example.org")) == Repeats::key_of(look_up("a.example.org")));
+    CHECK(Repeats::key_of(look_up("a.example.org")) != Repeats::key_of(look_up("b.example.org")));
+    Repeats repeats(1);
+    {
+        std::string name = "gone.example.org";
+        for (std::int64_t now = 0; now < 3; ++now) static_cast<void>(see(repeats, look_up(name), now));
+        name.assign(name.size(), 'x');
+    }
+    const auto due = repeats.take_due(second, true);
+    REQUIRE(due.size() == 1);
+    CHECK(std::get<rules::HostName>(due[0].last->decision().object).name == "gone.example.org");
+}
+
+TEST_CASE("a count has the names of its address and the name of its nested run") {
+    const auto connect = [](std::span<const std::string> names, std::string_view nested) {
+        Decision one = denial("");
+        one.call = "connect";
+        one.object =
+            rules::Endpoint{.address = {}, .port = 80, .protocol = rules::Protocol::tcp, .names = names};
+        one.caller.nested = nested;
+        return one;
+    };
+    const std::vector<std::string> same{"a.example.org"}, other{"b.example.org"};
+    CHECK(Repeats::key_of(connect(same, "n")) == Repeats::key_of(connect(same, "n")));
+    CHECK(Repeats::key_of(connect(same, "n")) != Repeats::key_of(connect(other, "n")));
+    CHECK(Repeats::key_of(connect(same, "n")) != Repeats::key_of(connect({}, "n")));
+    Repeats repeats(1);
+    {
+        std::vector<std::string> names{"one.example.org", "two.example.org"};
+        std::string nested = "k3f9xq";
+        for (std::int64_t now = 0; now < 3; ++now)
+            static_cast<void>(see(repeats, connect(names, nested), now));
+        for (std::string& name : names) name.assign(name.size(), 'x');
+        nested.assign(nested.size(), 'x');
+    }
+    const auto due = repeats.take_due(second, true);
+    REQUIRE(due.size() == 1);
+    const Decision& kept = due[0].last->decision();
+    const auto names = std::get<rules::Endpoint>(kept.object).names;
+    CHECK(std::vector<std::string>(names.begin(), names.end()) ==
+          std::vector<std::string>{"one.example.org", "two.example.org"});
+    CHECK(kept.caller.nested == "k3f9xq");
 }
 
 TEST_CASE("denials that differ in what they say are not equal") {
