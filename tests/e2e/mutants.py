@@ -294,6 +294,7 @@ CHECKS = (
     Mutant("stderr-full", ("footer.stderr_full",)),
     Mutant("footer-seen", ("footer.hidden_title", "footer.hidden_picture", "footer.hidden_conceal", "footer.hidden_drawing")),
     Mutant("guardian-is-outside", ("callgate.guardian.prlimit",)),
+    Mutant("whole-prompt", (), test="test_ask_tty.py::test_a_question_that_the_screen_does_not_hold_can_only_be_denied_there"),
     Mutant("prompt-is-seen", (), test="test_prompt_seen.py::test_a_terminal_that_answers_elsewhere_gets_no_question_answered"),
     Mutant("background-stop", ("stop.follows_background",)),
     Mutant("wakes-supervisor", ("stop.terminal_stop",)),

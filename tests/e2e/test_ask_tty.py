@@ -39,6 +39,24 @@ def test_a_question_is_asked_and_answered_on_the_terminal(room, keys, answer, ou
     assert answers(outer) == [(answer, "tty")] and b"before\r\n" in outer.all
 
 
+def test_a_question_that_the_screen_does_not_hold_can_only_be_denied_there(room):
+    """A screen does not show what left it at its top. A larger one lets the same question be allowed."""
+    deep = room.box.file(room.asked.joinpath(*["x" * 200] * 12, "file"), b"deep content")
+    outer = start(room, f"cat {deep}; echo after $?", rows=24, columns=80)
+    assert "more is hidden: v first" in outer.prompted()
+    outer.type("v\r")
+    shown = outer.prompted()
+    assert "too long for this screen" in shown and "allow once" not in shown, shown
+    outer.type("a\r")
+    assert "deep content" not in outer.sees("not understood; Enter denies")
+    outer.resize(150, 80)
+    assert "a allow once" in outer.prompted()
+    outer.type("a\r")
+    assert "deep content" in outer.sees("after 0")
+    outer.end()
+    assert answers(outer) == [("allow", "tty")]
+
+
 def test_what_was_typed_before_belongs_to_the_command_and_too_soon_to_nobody(room):
     outer = start(room, f"read line; cat {room.file}; echo got \"$line\"; read -t 1 rest; echo rest \"$rest\"")
     outer.type("a\n")

@@ -1,8 +1,11 @@
 #include "supervisor/approval/terminal/prompt.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
 #include "base/reader_letters.hpp"
+#include "base/test_switch.hpp"
 
 namespace callgate::approval {
 
@@ -147,9 +150,12 @@ const std::string* stated_reason(const std::vector<std::string>& argv) {
     return argv.size() > 3 && argv[1] == "request" && argv[2] == "--reason" ? &argv[3] : nullptr;
 }
 
-std::string keys(const QuestionView& shown, bool closed) {
+/// Why no key allows.
+enum class Closed : std::uint8_t { no, until_details, by_screen };
+
+std::string keys(const QuestionView& shown, Closed closed) {
     std::string text = "[Enter] deny";
-    if (!closed) {
+    if (closed == Closed::no) {
         text += "   a allow once";
         if (shown.offers(Scope::object)) text += "   s this, this run";
         if (shown.offers(Scope::tree)) text += "   t everything beneath, this run";
@@ -157,7 +163,9 @@ std::string keys(const QuestionView& shown, bool closed) {
         if (shown.offers_writing) text += "   w read and write";
     }
     text += "   d deny this, this run   D deny all, this run   r propose a rule   v details   k kill";
-    if (closed) text += "   (more is hidden: v first)";
+    if (closed == Closed::until_details) text += "   (more is hidden: v first)";
+    if (closed == Closed::by_screen)
+        text += "   (too long for this screen: enlarge it)   (or use callgate approve)";
     return text;
 }
 
@@ -215,9 +223,17 @@ Drawn draw(const QuestionView& shown, const Look& look) {
                     look.details);
     // The fields say only now whether something is hidden, and the keys depend on it.
     Drawn drawn = frame.done();
-    Frame feet(look);
-    feet.foot(keys(shown, drawn.cut));
-    drawn.text += feet.done().text;
+    const auto feet = [&](Closed closed) {
+        Frame lines(look);
+        lines.foot(keys(shown, closed));
+        return lines.done().text;
+    };
+    const std::string foot = feet(drawn.cut ? Closed::until_details : Closed::no);
+    // The last line is for what is typed.
+    const auto lines = std::ranges::count(drawn.text, '\n') + std::ranges::count(foot, '\n') + 1;
+    drawn.too_tall = !look.scrolls_back && look.rows > 0 && std::cmp_greater(lines, look.rows) &&
+                     check_enabled("whole-prompt");
+    drawn.text += drawn.too_tall ? feet(Closed::by_screen) : foot;
     return drawn;
 }
 

@@ -4,7 +4,8 @@
 // is of a letter that the reader knows (base/reader_letters.hpp). So nothing looks like something else, turns
 // direction, moves the cursor or draws a frame. A long field wraps while the
 // screen has room. Beyond it the field is cut in the middle, with the number of hidden bytes. Then only a
-// denial is taken before the details were shown.
+// denial is taken before the details were shown. Where the screen does not hold the details either, only a
+// denial is taken: what left it at its top was not seen.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ namespace callgate::approval {
 
 struct Look {
     std::size_t columns = 80, rows = 0;   // rows: 0 if they are not known
+    bool scrolls_back = true;             // lines that left it at its top can be looked at
     std::size_t position = 1, total = 1;  // among the questions that wait
     bool details = false;
     bool plain = false;  // no box characters
@@ -25,8 +27,9 @@ struct Look {
 };
 
 struct Drawn {
-    std::string text;  // lines, each with its newline
-    bool cut = false;  // something was hidden
+    std::string text;       // lines, each with its newline
+    bool cut = false;       // something was hidden
+    bool too_tall = false;  // the screen does not hold it
 };
 [[nodiscard]] Drawn draw(const QuestionView& shown, const Look& look);
 

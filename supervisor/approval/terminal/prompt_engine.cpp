@@ -55,7 +55,7 @@ std::string PromptEngine::draw(Look look) {
     look.details = details_wanted_ || detailed_;
     plain_ = look.plain;
     const Drawn frame = approval::draw(*question_, look);
-    detailed_ = look.details || !frame.cut;
+    detailed_ = (look.details || !frame.cut) && !frame.too_tall;
     drawn_ = false;
     return with_newlines(frame.text);
 }

@@ -3,7 +3,8 @@
 // The target chooses when a question comes and what stands in it; a person may be typing something else at
 // that moment. So this class alone decides which bytes answer. Bytes count only after the frame was written
 // and `guard_ns` has passed; a paste, a reply of the terminal and an unknown word never answer. A frame that
-// hides something takes no allowing letter before the details were drawn. The question is a copy, so the
+// hides something takes no allowing letter before the details were drawn, and one that is longer than the
+// screen takes none. The question is a copy, so the
 // answer carries the key of what was shown.
 //
 // No descriptor and no clock: the caller writes text, reads bytes and gives times. Not thread-safe.

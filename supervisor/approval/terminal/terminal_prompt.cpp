@@ -218,6 +218,7 @@ bool TerminalPrompt::draw_frame() {
     if (size.ws_col > 0) look.columns = size.ws_col;
     look.total = std::max<std::size_t>(questions_.questions().size(), 1);
     look.rows = static_cast<std::size_t>(rows_of(size));
+    look.scrolls_back = false;
     look.plain = one_screen_;
     look.now_ns = monotonic_ns();
     const std::string frame = engine_.draw(look);

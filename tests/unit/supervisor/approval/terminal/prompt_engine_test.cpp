@@ -184,6 +184,30 @@ TEST_CASE("a frame that hides something takes no allowing letter before the deta
     }
 }
 
+TEST_CASE("a frame that the screen does not hold takes no allowing letter") {
+    const auto answer_to = [](const std::string& path, std::size_t rows, bool scrolls_back) {
+        PromptEngine engine(Input::keys, "");
+        engine.open(question_on(path));
+        std::int64_t now = drawn;
+        PromptStep step;
+        for (const char* const keys : {"v\r", "a\r"}) {
+            static_cast<void>(engine.draw(
+                {.columns = 80, .rows = rows, .scrolls_back = scrolls_back, .plain = true, .now_ns = now}));
+            engine.drawn(now);
+            now += PromptKeys::guard_ns;
+            static_cast<void>(engine.tick(now));
+            step = engine.feed(keys, now);
+        }
+        return step;
+    };
+    const std::string path = "/home/u/p/" + std::string(3000, 'x');
+    CHECK(answer_to(path, 24, false).kind == Kind::wait);
+    CHECK(answer_to(path, 100, false).action == rules::Action::allow);
+    CHECK(answer_to(path, 24, true).action == rules::Action::allow);
+    CHECK(answer_to("/home/u/p/x", 24, false).action == rules::Action::allow);
+    CHECK(answer_to("/home/u/p/x", 8, false).kind == Kind::wait);
+}
+
 TEST_CASE("a wider question that takes the place of another starts a guard time of its own") {
     Prompt prompt(Input::keys);
     prompt.now = later;
