@@ -134,12 +134,13 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 std::string chain(const QuestionView& shown) {
-    std::string text = shown_name(shown.program) + "  pid " + std::to_string(shown.process);
+    // A name with spaces is quoted, too: it could go on with a process and ancestors of its own making.
+    const auto named = [](const std::string& program) { return program.empty() ? "" : quoted(program); };
+    std::string text = named(shown.program) + "  pid " + std::to_string(shown.process);
     for (const Process& one : shown.ancestors) {
         const std::size_t slash = one.program.rfind('/');
-        text += "  <  " +
-                shown_name(slash == std::string::npos ? one.program : one.program.substr(slash + 1)) + ' ' +
-                std::to_string(one.pid);
+        text += "  <  " + named(slash == std::string::npos ? one.program : one.program.substr(slash + 1)) +
+                ' ' + std::to_string(one.pid);
     }
     return text;
 }

@@ -158,6 +158,17 @@ TEST_CASE("the end of each argument is visible, and a link shows its target") {
     CHECK(text.find("link to    /home/u/letters/a\\x1b\n") != std::string::npos);
 }
 
+TEST_CASE("the end of each program's name is visible") {
+    Question question = question_of("/w/x");
+    question.subject.program = "/w/make  pid 12  <  bash 11";
+    question.ancestors = {{4300, "/w/sh 1  <  bash"}, {4299, "/bin/bash"}, {4298, ""}};
+    const std::string text =
+        draw(shown_of(std::move(question)), {.columns = 200, .plain = true, .now_ns = 0}).text;
+    CHECK(text.find(
+              "by         '/w/make  pid 12  <  bash 11'  pid 4312  <  'sh 1  <  bash' 4300  <  bash 4299  <  "
+              " 4298\n") != std::string::npos);
+}
+
 TEST_CASE("a long name is cut in the middle, counted, and cannot be allowed before it was shown") {
     const std::string path = "/w/" + std::string(4092, 'x');
     const QuestionView shown = shown_of(question_of(path));
