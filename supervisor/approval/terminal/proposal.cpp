@@ -39,8 +39,10 @@ std::string endpoint_conditions(const QuestionView& shown) {
     if (colon == std::string::npos) return "";
     std::string address = text.substr(0, colon);
     if (address.starts_with('[')) address = address.substr(1, address.size() - 2);
+    // An address may have several names: which of them the program meant cannot be known.
+    const bool named = !shown.host.empty() && shown.host.find_first_of(", *") == std::string::npos;
     const std::string where =
-        shown.host.empty() ? "\"address\": " + json_string(address) : "\"host\": " + json_string(shown.host);
+        named ? "\"host\": " + json_string(shown.host) : "\"address\": " + json_string(address);
     return where + ", \"port\": " + text.substr(colon + 1) + ", \"protocol\": " + json_string(protocol);
 }
 

@@ -303,6 +303,23 @@ TEST_CASE("a proposed rule names exactly what was shown") {
         R"("tcp", "program": "/usr/bin/python3.11"})");
 }
 
+TEST_CASE("a proposed rule names the host of an address, if it has one name") {
+    const auto where = [](const std::string& hosts) {
+        Question connect = question_of("/");
+        connect.operation = rules::Operation::connect;
+        connect.subject.operations = rules::Operation::connect;
+        connect.subject.object =
+            AskedObject(rules::Endpoint{{{203, 0, 113, 4}, false}, 443, rules::Protocol::tcp});
+        connect.host = hosts;
+        const std::string rule = proposed_rule(shown_of(std::move(connect))).value();
+        const std::size_t begin = rule.find("\"connect\", ") + 11;
+        return rule.substr(begin, rule.find(", \"port\"") - begin);
+    };
+    CHECK(where("www.example.org") == R"("host": "www.example.org")");
+    CHECK(where("www.example.org, evil.example") == R"("address": "203.0.113.4")");
+    CHECK(where("*.example.org") == R"("address": "203.0.113.4")");
+}
+
 TEST_CASE("a rule is added behind the last one; comments and order stay as they are") {
     const std::string rule = "{\"id\": \"new\"}";
     CHECK(with_rule("{\n  // mine: [\"rules\"]\n  \"version\": 1, \"limits\": {\"rules\": [1]},\n  "
