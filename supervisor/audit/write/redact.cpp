@@ -88,8 +88,9 @@ void redact_urls(std::string& text) {
     for (std::size_t at = text.find("://"); at != npos; at = text.find("://", at + 3)) {
         const std::size_t authority = at + 3;
         const std::size_t end = std::min(text.find_first_of("/?# \t\r\n\"'", authority), text.size());
-        const std::size_t host = std::string_view(text).substr(0, end).rfind('@');
-        if (host == npos || host < authority) continue;
+        const std::size_t before = std::string_view(text).substr(authority, end - authority).rfind('@');
+        if (before == npos) continue;
+        const std::size_t host = authority + before;
         const std::size_t colon = text.find(':', authority);
         // A name without a colon is itself the credential (https://TOKEN@host), as forges use it.
         const std::size_t secret = colon < host ? colon + 1 : authority;
@@ -97,10 +98,11 @@ void redact_urls(std::string& text) {
     }
 }
 
-/// Redacts `--password VALUE` inside one argument, as scripts have it.
+/// Redacts `--password VALUE` inside one argument, as scripts have it. A name may hold "--" itself, and is
+/// looked at once: a long one of nothing else would take the square of its length.
 void redact_options(std::string& text) {
-    for (std::size_t at = text.find("--"); at != npos; at = text.find("--", at + 2)) {
-        std::size_t end = at + 2;
+    for (std::size_t at = text.find("--"), end = 0; at != npos; at = text.find("--", end)) {
+        end = at + 2;
         while (end < text.size() && is_name(text[end])) ++end;
         if (end >= text.size() || (text[end] != ' ' && text[end] != '\t')) continue;
         if (!names_secret(std::string_view(text).substr(at, end - at))) continue;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "supervisor/audit/write/redact.hpp"
+#include "tests/unit/rules/allocations.hpp"
 
 using namespace callgate;
 using namespace callgate::audit;
@@ -122,4 +123,13 @@ TEST_CASE("redaction of a long hostile argument ends") {
     std::string text;
     for (int index = 0; index < 5000; ++index) text += "key=x&://@:";
     CHECK(redact_argument(text).find("key=x") == std::string::npos);
+}
+
+TEST_CASE("the name of an option is looked at once, however long it is") {
+    const std::string text = std::string(4000, '-') + " x --token y --" + std::string(3000, '-') + "token z";
+    const std::size_t before = tests::allocations();
+    const std::string redacted = redact_argument(text);
+    CHECK(tests::allocations() - before < 100);
+    CHECK(redacted ==
+          std::string(4000, '-') + " x --token [redacted] --" + std::string(3000, '-') + "token [redacted]");
 }
