@@ -31,6 +31,11 @@ struct IpAddress {
     return address == loopback;
 }
 
+/// Whether it stands for every address of the machine, in a bind.
+[[nodiscard]] constexpr bool is_any(const IpAddress& address) {
+    return address == IpAddress{.bytes = {}, .v6 = address.v6};
+}
+
 enum class Protocol : std::uint8_t { tcp, udp };
 enum class UnixType : std::uint8_t { stream, datagram, seqpacket };
 

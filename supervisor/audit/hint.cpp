@@ -40,17 +40,28 @@ std::string endpoint_text(const rules::Endpoint& endpoint) {
     return std::string(out.view());
 }
 
+/// No argument holds a NUL: a shell would cut the word there, and so name another socket.
+bool fits_argument(std::string_view name) { return name.find('\0') == std::string_view::npos; }
+
 /// A pattern that matches exactly these bytes. Returns nullopt if variables would be put in.
 std::optional<std::string> literal_pattern(std::string_view bytes) {
-    if (bytes.find("${") != std::string_view::npos) return std::nullopt;
+    if (bytes.find("${") != std::string_view::npos || !fits_argument(bytes)) return std::nullopt;
     return rules::quote_glob(bytes);
+}
+
+/// The name as an option takes it. A raw query may hold anything: nullopt if it is no name of a host, or
+/// would stand for others ("*.example.org").
+std::optional<std::string> one_host(std::string_view name) {
+    const auto host = rules::parse_host(name);
+    if (!host || host->suffix) return std::nullopt;
+    return std::string(name);
 }
 
 /// The pattern that --except takes for this object.
 std::optional<std::string> exception_pattern(const rules::Object& object) {
     if (const auto* file = std::get_if<rules::FileObject>(&object)) return literal_pattern(file->path);
     if (const auto* local = std::get_if<rules::UnixObject>(&object)) return literal_pattern(local->name);
-    if (const auto* host = std::get_if<rules::HostName>(&object)) return std::string(host->name);
+    if (const auto* host = std::get_if<rules::HostName>(&object)) return one_host(host->name);
     return endpoint_text(std::get<rules::Endpoint>(object));
 }
 
@@ -66,18 +77,20 @@ std::optional<std::string> allowing_option(const rules::Object& object, Operatio
     const bool binds = operations.contains(rules::Operation::bind);
     if (const auto* local = std::get_if<rules::UnixObject>(&object)) {
         // The options allow stream and seqpacket sockets; an empty name is no name.
-        if (local->type == rules::UnixType::datagram || local->name.empty()) return std::nullopt;
+        if (local->type == rules::UnixType::datagram || local->name.empty() || !fits_argument(local->name))
+            return std::nullopt;
         const std::string name(local->name);
         return (binds ? "--bind " : "--connect ") +
                shell_quote(name.starts_with('@') ? name : "unix:" + name);
     }
     if (const auto* host = std::get_if<rules::HostName>(&object)) {
-        // A raw query may hold anything; an option takes only names that hosts can have.
-        if (!rules::parse_host(host->name)) return std::nullopt;
-        return "--connect " + shell_quote(std::string(host->name));
+        const std::optional<std::string> name = one_host(host->name);
+        return name ? std::optional("--connect " + shell_quote(*name)) : std::nullopt;
     }
     const auto& endpoint = std::get<rules::Endpoint>(object);
     if (!binds) return "--connect " + shell_quote(endpoint_text(endpoint));
+    // A port alone is for every address: who asked for one of this machine alone gets no more.
+    if (!rules::is_any(endpoint.address)) return "--bind " + shell_quote(endpoint_text(endpoint));
     return "--bind " + std::to_string(endpoint.port) +
            (endpoint.protocol == rules::Protocol::udp ? "/udp" : "");
 }

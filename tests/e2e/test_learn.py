@@ -136,6 +136,26 @@ def test_a_rule_set_without_the_rules_of_base_gets_nothing_that_they_hold(box):
     assert run.out == b"x", run.describe()
 
 
+ABSTRACT = """import os, socket, sys
+open(os.path.expanduser("~/plain")).close()
+for name in sys.argv[1:]:
+    try: socket.socket(socket.AF_UNIX).connect("\\0" + name)
+    except ConnectionError: pass
+"""
+
+
+def test_a_name_in_the_abstract_namespace_is_no_pattern(box):
+    """A name with a star is learnt as it is: no other socket is opened by it."""
+    box.file(box.home / "plain", b"plain")
+    file = box.root / "learnt.json"
+    words = ["/usr/bin/python3", "-c", ABSTRACT]
+    names = ["callgate-*", "callgate-{a,b}"]
+    done = learn(box, "-y", "--into", str(file), "--", *words, *names)
+    assert done.code == 0, done.describe()
+    run = box.run([*words, *names, "callgate-other", "callgate-a"], options=["-R", str(file)])
+    assert [one["object"] for one in run.report["denials"]] == ["@callgate-other", "@callgate-a"], run.describe() + file.read_text()
+
+
 AGENT = """#!/usr/bin/python3
 import os, subprocess
 home = os.path.expanduser("~")

@@ -717,6 +717,30 @@ def test_what_a_dry_run_suggests_names_hosts_and_not_their_addresses(box, roomy)
     assert "evil.example.com" not in run.errors and "a.files.example.net" in run.errors, run.describe()
 
 
+STAR = f"""
+import socket, struct, sys
+query = struct.pack(">HHHHHH", 1, 256, 1, 0, 0, 0) + b"".join(bytes([len(one)]) + one.encode() for one in sys.argv[1].split("."))
+query += b"\\0" + struct.pack(">HH", 1, 1)
+tcp = socket.create_connection(("198.51.100.53", 53), 20)
+tcp.sendall(struct.pack(">H", len(query)) + query)
+tcp.recv(512)
+for address in sys.argv[2:]: socket.create_connection((address, {PORT}), 9).close()
+"""
+
+
+def test_a_query_with_a_star_offers_and_learns_no_pattern(box, roomy):
+    """A name server answers "*.files.example.net" as it answers any name below. A rule for that name would be one for all of them."""
+    enter(box, roomy)
+    for name, hint in (("a.files.example.net", "--connect a.files.example.net"), ("*.files.example.net", "")):
+        done = box.run([PYTHON, "-c", STAR, name], rules(), options=("-c", f"www.example.org:{PORT}"))
+        assert [(one["object"], one["hint"]) for one in done.report["denials"]] == [(name, hint)], done.describe()
+    dry = box.run([PYTHON, "-c", STAR, "*.files.example.net", OTHER4], options=["-p", "agent", "--mode", "audit"])
+    assert dry.code == 0, dry.describe()
+    said = harness.audit(box, "suggest", dry.report["audit"]["file"])
+    found = [rule for rule in json.loads(said.text.partition("\n//")[0])["rules"] if rule["allow"] == "connect"]
+    assert [(rule.get("host"), rule.get("address")) for rule in found] == [(None, OTHER4)], said.text + dry.describe()
+
+
 def test_each_denied_name_is_on_record_however_many_there_are(box, roomy):
     """From the hundredth on equal denials are counted. Look-ups of other names are not equal."""
     enter(box, roomy)

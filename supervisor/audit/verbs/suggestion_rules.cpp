@@ -7,7 +7,9 @@
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
 #include "base/words.hpp"
+#include "rules/load/pattern.hpp"
 #include "rules/load/shipped.hpp"
+#include "rules/model/address.hpp"
 #include "supervisor/audit/verbs/suggestion.hpp"
 
 namespace callgate::audit {
@@ -21,6 +23,12 @@ const std::string agents(rules::name(rules::Party::agent));
 
 std::string counted(std::uint64_t count) {
     return "seen " + std::to_string(count) + (count == 1 ? " time" : " times");
+}
+
+/// Whether a rule for this name is for it alone. In audit mode names of any bytes are looked up.
+bool is_one_host(const std::string& name) {
+    const auto host = rules::parse_host(name);
+    return host && !host->suffix;
 }
 
 }  // namespace
@@ -100,21 +108,23 @@ void Suggestion::network_rules(Json& rules, Json& examples) const {
         if (!key.party.empty()) rule["party"] = key.party;
         rule["allow"] = key.operation;
         if (key.object.starts_with('/') || key.object.starts_with('@')) {
-            rule["unix"] = key.object.starts_with('@') ? key.object : places_.pattern(key.object);
+            rule["unix"] =
+                key.object.starts_with('@') ? rules::quote_glob(key.object) : places_.pattern(key.object);
             if (evidence.socket_type == "datagram") rule["protocol"] = "datagram";
         } else {
             const auto where = endpoint(key.object);
+            const bool named = is_one_host(evidence.domain);
+            const auto address = rules::parse_address(where->host);
             if (key.operation == "connect")
-                rule[evidence.domain.empty() ? "address" : "host"] =
-                    evidence.domain.empty() ? where->host : evidence.domain;
+                rule[named ? "host" : "address"] = named ? evidence.domain : where->host;
+            else if (address && !rules::is_any(*address))
+                rule["address"] = where->host;
             rule["port"] = where->port;
             if (where->udp) rule["protocol"] = "udp";
             if (key.operation == "connect" && !where->udp && examples.size() < max_examples &&
                 key.party != agents) {
                 std::string example =
-                    "connect " + (evidence.domain.empty()
-                                      ? key.object
-                                      : evidence.domain + ':' + std::to_string(where->port));
+                    "connect " + (named ? evidence.domain + ':' + std::to_string(where->port) : key.object);
                 if (std::ranges::find(examples, Json(example)) == examples.end())
                     examples.push_back(std::move(example));
             }

@@ -51,14 +51,10 @@ bool keep_to_itself(int socket) {
            ::setsockopt(socket, SOL_SOCKET, SO_REUSEPORT, &off, sizeof off) == 0;
 }
 
-bool is_any(const rules::IpAddress& address) {
-    return std::ranges::all_of(address.bytes, [](std::uint8_t byte) { return byte == 0; });
-}
-
 /// Whether a socket that is bound to `local` takes connections to `wanted`.
 bool covers(int socket, const rules::IpAddress& local, const rules::IpAddress& wanted) {
     if (local == wanted) return true;
-    if (!is_any(local)) return false;
+    if (!rules::is_any(local)) return false;
     if (local.v6 == wanted.v6) return true;
     int only = 1;
     return local.v6 && socket_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, only) && only == 0;

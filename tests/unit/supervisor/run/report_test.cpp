@@ -349,6 +349,10 @@ TEST_CASE("a hint is the option for the kind of object and operation") {
     CHECK(hint(denied_endpoint("::1", 53, rules::Protocol::udp)) == "--connect '[::1]:53/udp'");
     CHECK(hint(denied_endpoint("0.0.0.0", 8080, rules::Protocol::tcp, Operation::bind)) == "--bind 8080");
     CHECK(hint(denied_endpoint("0.0.0.0", 53, rules::Protocol::udp, Operation::bind)) == "--bind 53/udp");
+    CHECK(hint(denied_endpoint("127.0.0.1", 8080, rules::Protocol::tcp, Operation::bind)) ==
+          "--bind 127.0.0.1:8080");
+    CHECK(hint(denied_endpoint("::1", 53, rules::Protocol::udp, Operation::bind)) == "--bind '[::1]:53/udp'");
+    CHECK(hint(denied_endpoint("::", 8080, rules::Protocol::tcp, Operation::bind)) == "--bind 8080");
     CHECK(hint(denied_socket("/run/x y.sock")) == "--connect 'unix:/run/x y.sock'");
     CHECK(hint(denied_socket("@name", Operation::bind)) == "--bind @name");
     CHECK(hint(denied_socket("/run/log", Operation::connect, rules::UnixType::datagram)).empty());
@@ -368,6 +372,28 @@ TEST_CASE("a hint for a rule is its exception, with pattern characters quoted") 
     CHECK(hint(denied("/home/${workdir}", &rule)).empty());
     rule.built_in = true;
     CHECK(hint(denied("/home/u/.ssh/config", &rule)).empty());
+}
+
+TEST_CASE("a hint never names more than what was denied, whatever bytes the name has") {
+    const auto look_up = [](std::string_view name, const rules::Rule* rule = nullptr) {
+        Decision decision = denied("", rule, Operation::connect);
+        decision.object = rules::HostName{name};
+        return decision;
+    };
+    rules::Rule rule = secrets();
+    CHECK(hint(look_up("www.example.org")) == "--connect www.example.org");
+    CHECK(hint(look_up("www.example.org", &rule)) == "--except secrets=www.example.org");
+    for (const std::string_view name : {"*.org", "*.example.org", "a b", "a,b"}) {
+        CHECK(hint(look_up(name)).empty());
+        CHECK(hint(look_up(name, &rule)).empty());
+    }
+    // A shell cuts a word at a NUL: the rest of it is another socket's name.
+    const std::string_view padded("@other\0x", 8);
+    Decision decision = denied_socket(padded);
+    CHECK(hint(decision).empty());
+    decision.verdict.rule = &rule;
+    CHECK(hint(decision).empty());
+    CHECK(hint(denied_socket("@other*")) == "--connect '@other*'");
 }
 
 TEST_CASE("there is no hint where no option would help") {
