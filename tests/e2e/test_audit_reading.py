@@ -257,6 +257,21 @@ def test_a_line_that_is_no_record_is_said_with_its_number_and_the_rest_is_read(b
     assert explained.code == 0 and "record 2 of run" in explained.text, explained.describe()
 
 
+def test_a_path_that_no_call_can_name_is_no_suggestion(box, good):
+    """Its components would take a stack frame each. The other records of the log are suggested."""
+    lines = good[0].split(b"\n")
+    record = json.loads(lines[1])
+    record["callgate"] |= {"verdict": "deny", "decided_by": "default", "operation": "read", "operations": ["read"], "mechanism": "errno"}
+    written = [lines[0]]
+    for path in ("/srv/plain", "/d" * 400_000):
+        record["file"] = {"path": path}
+        written.append(json.dumps(record).encode())
+    log = box.file(box.root / "deep.jsonl", b"\n".join(written) + b"\n", 0o600)
+    out, _ = measured([str(box.stage.callgate), "audit", "suggest", str(log)], MOST_MEMORY)
+    body, _, comments = out.partition("\n//")
+    assert [rule["path"] for rule in json.loads(body)["rules"]] == [["/srv/plain"]] and "Left out: 1 more call" in comments, out
+
+
 def test_a_file_of_somebody_else_is_said_to_be_one(box):
     log = box.file(box.root / "app.jsonl", b"\n".join([OTHERS] * 5000) + b"\n", 0o600)
     said = audit(box, "show", str(log))

@@ -156,6 +156,27 @@ def test_a_name_in_the_abstract_namespace_is_no_pattern(box):
     assert [one["object"] for one in run.report["denials"]] == ["@callgate-other", "@callgate-a"], run.describe() + file.read_text()
 
 
+@pytest.mark.parametrize("name", ["two words", "word"])
+def test_a_rule_set_is_good_where_no_example_can_say_what_it_allows(box, name):
+    box.file(box.home / name, b"content")
+    file = box.root / "learnt.json"
+    done = learn(box, "-y", "--into", str(file), "--", "/bin/cat", str(box.home / name))
+    assert done.code == 0 and rules_of(file.read_text())[0]["path"] == [f"~/{name}"], done.describe()
+
+
+def test_a_name_that_no_rule_can_hold_is_a_comment(box):
+    """The text of a name that is not UTF-8 is another file's name. A run with such a name ends, too."""
+    odd = os.fsdecode(os.fsencode(box.home) + b"/odd\xff")
+    box.file(Path(odd), b"odd")
+    box.file(box.home / "plain", b"plain")
+    file = box.root / "learnt.json"
+    done = learn(box, "-y", "--into", str(file), "--", "/bin/cat", odd, str(box.home / "plain"))
+    assert done.code == 0 and "its name is not UTF-8" in done.errors, done.describe()
+    assert rules_of(file.read_text())[0]["path"] == ["~/plain"], file.read_text()
+    again = learn(box, "-y", "--into", str(file), "--", "/bin/cat", odd, str(box.home / "plain"))
+    assert again.code == 0 and "--- " not in again.errors and len(rules_of(file.read_text())) == 1, again.describe()
+
+
 AGENT = """#!/usr/bin/python3
 import os, subprocess
 home = os.path.expanduser("~")

@@ -1,6 +1,7 @@
 #include "supervisor/audit/verbs/suggest.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <optional>
 #include <ostream>
 
@@ -93,11 +94,19 @@ void Suggestion::take(const Entry& entry, std::string_view line) {
     if (entry.decided_by == "failure" || entry.rule.starts_with("callgate-")) return;
     const auto request = parse_request(line);
     if (!request) return;
+    // No call names a longer path, and the tree of paths takes stack for each component.
+    if (request->object.size() > PATH_MAX || request->second_object.size() > PATH_MAX) {
+        left_out_ += entry.verdict == "allow" ? 0 : 1;
+        return;
+    }
     note_made(*request);
     if (entry.verdict == "allow") return;
     const rules::Object object = object_of(*request);
     if (entry.operation == "connect" && !entry.domain.empty()) connected_.insert(entry.domain);
-    see(entry, not_allowed(request->first, object, *request), object, *request, entry.object);
+    // A path counts by its bytes, which the text does not hold if they are not UTF-8.
+    const bool bytes = !request->endpoint && !request->look_up;
+    see(entry, not_allowed(request->first, object, *request), object, *request,
+        bytes ? request->object : entry.object);
     if (!request->has_second) return;
     const rules::Object second = rules::FileObject{request->second_object, false};
     see(entry, not_allowed(request->second, second, *request), second, *request, request->second_object);
@@ -175,6 +184,7 @@ std::string Suggestion::why_not(const Key& key, const Evidence& evidence) const 
         return "rule " + evidence.rule + " denies it; an exception would be --except " +
                exception(evidence.rule, key.object);
     if (!evidence.guard.empty()) return "the profile base denies it (" + evidence.guard + ")";
+    if (!is_utf8(key.object)) return "its name is not UTF-8, which no rule can hold";
     if (network(key.operation) && !key.object.starts_with('/') && !key.object.starts_with('@')) {
         const auto where = endpoint(key.object);
         if (!where) return "this name was looked up, and no connect to it is on record";

@@ -164,7 +164,7 @@ void Suggestion::write_dot_directories(std::ostream& out) const {
     std::map<std::pair<std::string, std::string>, Wanted> by_pattern;
     for (const auto& [key, evidence] : seen_) {
         if (evidence.by_rule || !evidence.guard.empty() || network(key.operation) ||
-            key.object == places_.home || !places_.private_to_user(key.object))
+            key.object == places_.home || !places_.private_to_user(key.object) || !is_utf8(key.object))
             continue;
         Wanted& wanted = by_pattern[{key.party, places_.application_pattern(key.object)}];
         wanted.operations.insert(key.operation);
@@ -194,8 +194,10 @@ std::string Suggestion::text(const std::vector<std::string>& rules, const Json& 
     text +=
         line("description", "Allows what was seen in " + (from.empty() ? "a log" : "run " + from)) + ",\n";
     text += line("extends", extends) + ",\n  \"rules\": [\n    " + joined(rules, ",\n    ") + "\n  ],\n";
-    text += line("examples", {{"allow", examples}, {"deny", {"read ~/.ssh/id_ed25519"}}}) + "\n}\n";
-    return text;
+    Json both = Json::object();
+    if (!examples.empty()) both["allow"] = examples;  // an empty list is an error
+    both["deny"] = Json::array({"read ~/.ssh/id_ed25519"});
+    return text + line("examples", both) + "\n}\n";
 }
 
 Suggested Suggestion::all() const {
