@@ -177,6 +177,29 @@ def test_a_name_that_no_rule_can_hold_is_a_comment(box):
     assert again.code == 0 and "--- " not in again.errors and len(rules_of(file.read_text())) == 1, again.describe()
 
 
+SWAPS = {
+    "held": "mkdir .vscode; echo x > .vscode/tasks.json",
+    "renamed": "mkdir own; mv own .vscode; echo x > .vscode/tasks.json",
+    "refused": "mkdir own; mv -T own .git; echo x > .git/hooks/post-commit",
+    "aside": "mv .git aside; mkdir -p .git/hooks; echo x > .git/hooks/post-commit",
+}
+
+
+@pytest.mark.parametrize("how", SWAPS)
+def test_what_lets_code_in_stays_closed_in_a_directory_that_only_seems_the_runs(box, how):
+    """A directory of the run's own is one that it made. A name that the profile base holds is none, nor is one at which something stood."""
+    box.file(box.tree / ".git/hooks/x.sample", b"x")
+    box.file(box.tree / ".git/HEAD", b"ref: refs/heads/main")
+    file = box.rules_file(harness.rule_set())
+    script = f"{SWAPS[how]}; mkdir clone; mkdir -p clone/.git/hooks; echo x > clone/.git/hooks/post-commit; true"
+    done = learn(box, "-y", "--into", str(file), "--", "/bin/sh", "-c", script)
+    assert done.code in (0, 1), done.describe()
+    learnt = str([rule.get("path") for rule in rules_of(file.read_text())])
+    held = ".vscode/tasks.json" if ".vscode" in SWAPS[how] else "${workdir}/.git/hooks/post-commit"
+    assert held not in learnt and "the profile base denies it" in done.errors, learnt + done.describe()
+    assert "clone/.git/hooks/post-commit" in learnt, learnt + done.describe()
+
+
 AGENT = """#!/usr/bin/python3
 import os, subprocess
 home = os.path.expanduser("~")

@@ -138,11 +138,22 @@ bool Suggestion::guard_holds() const {
     });
 }
 
-/// Notes a directory that the run made, even if it made it under another name first.
+/// Notes a directory that the run made, even if it made it under another name first. What the guard holds by
+/// the directory's own name is not the run's, and neither is a name at which something stood.
 void Suggestion::note_made(const RecordedRequest& request) {
-    if (request.call.starts_with("mkdir")) places_.made.insert(request.object);
-    if (request.call.starts_with("rename") && places_.made.contains(request.object))
-        places_.made.insert(request.second_object);
+    const auto note = [&](const std::string& name) {
+        if (!stood_.contains(name) &&
+            guarded(rules::Operation::create, rules::FileObject{name, false}, request).empty())
+            places_.made.insert(name);
+    };
+    if (request.call.starts_with("mkdir")) return note(request.object);
+    if (!request.call.starts_with("rename")) return;
+    const bool made = places_.made.erase(request.object) > 0;
+    if (!made) stood_.insert(request.object);
+    if (request.second.contains(rules::Operation::remove) && !places_.made.contains(request.second_object))
+        stood_.insert(request.second_object);
+    places_.made.erase(request.second_object);
+    if (made) note(request.second_object);
 }
 
 /// The operations that the existing rules do not allow.

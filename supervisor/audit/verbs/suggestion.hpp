@@ -74,6 +74,7 @@ private:
     KnownPlaces places_;
     std::set<std::string> profiles_, runs_;
     std::map<Key, Evidence> seen_;
+    std::set<std::string> stood_;      // names at which something stood that the run did not make
     std::set<std::string> connected_;  // names that connects led to: a rule for these allows their look-ups
     std::uint64_t left_out_ = 0;
 };
