@@ -98,7 +98,7 @@ RESOLVERS = {
 
 
 def node_asks_by_tcp() -> bool:
-    """Where there is no room of the run's own, only a client that reads `use-vc` in RES_OPTIONS finds names: c-ares does from 1.28 on."""
+    """c-ares reads `use-vc` in RES_OPTIONS from 1.28 on. Clients that do not find no names where the run has no room of its own."""
     shown = subprocess.run(["node", "-p", "process.versions.ares"], capture_output=True, text=True, check=False).stdout if shutil.which("node") else ""
     return tuple(int(number) for number in shown.split(".")[:2] if number.isdigit()) >= (1, 28)
 
