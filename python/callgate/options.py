@@ -15,10 +15,9 @@ Seconds = Union[int, float]
 
 # An argument of exec may be 128 KiB long; longer texts go into memory files.
 LONGEST_ARGUMENT = 96 * 1024
-# callgate, the loader or the C library read these: the command's value must not become callgate's.
-OWN_PREFIXES = ("CALLGATE_", "LD_", "LC_", "XDG_", "GLIBC_", "MALLOC_", "OPENSSL_", "SSL_")
-OWN_NAMES = frozenset(["HOME", "PATH", "TMPDIR", "LANG", "LANGUAGE", "TERM", "NO_COLOR", "TZ", "GCONV_PATH", "LOCPATH",
-                       "NLSPATH", "RES_OPTIONS", "LOCALDOMAIN", "HOSTALIASES"])
+# callgate sets NAME for the command alone by this. Under its own name a value would be callgate's, too: of rules that follow
+# the user's settings, and of programs that callgate starts.
+SET = "CALLGATE_SETENV_"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,9 +113,9 @@ def run_arguments(given: Given, files: MemoryFiles) -> list[str]:
 def environment(given: Given, more: Mapping[str, str] | None, by_option: bool = False) -> tuple[list[str], dict[str, str]]:
     """Options that name the command's variables, and the environment of callgate.
 
-    Values go through callgate's environment, where other users cannot see them. Values that would change callgate itself
-    go by option; with `by_option` all do, for a line that the caller starts. The caller's CALLGATE_* are left out: the
-    Sandbox alone says what is allowed.
+    Values go through callgate's environment, where other users cannot see them, and have no meaning for callgate itself.
+    With `by_option` they go by option, for a line that the caller starts. The caller's CALLGATE_* are left out: the Sandbox
+    alone says what is allowed.
     """
     arguments: list[str] = []
     variables = {name: value for name, value in os.environ.items() if not name.startswith("CALLGATE_")}
@@ -127,9 +126,8 @@ def environment(given: Given, more: Mapping[str, str] | None, by_option: bool = 
     for name, value in {**(given.env or {}), **(more or {})}.items():
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"env: {name!r} cannot be a variable: names have no '=', and nothing has NUL bytes")
-        if by_option or name in OWN_NAMES or name.startswith(OWN_PREFIXES):
+        if by_option:
             arguments.append(f"--env={name}={value}")
         else:
-            arguments.append(f"--env={name}")
-            variables[name] = value
+            variables[SET + name] = value
     return arguments, variables

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -137,6 +138,21 @@ def test_variables(monkeypatch):
     assert Sandbox().run("echo x > /etc/cg-test").report["mode"] == "enforce"
     with pytest.raises(ValueError, match="cannot be a variable"):
         Sandbox(env={"A=B": ""}).run("true")
+
+
+def test_a_variable_of_the_command_says_nothing_to_callgate(monkeypatch):
+    """A profile that follows the user's settings has them from this program's own variables alone (twin)."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        url = f"http://127.0.0.1:{port}/"
+        code = f"import os, socket; print(os.environ['PIP_INDEX_URL']); socket.create_connection(('127.0.0.1', {port}))"
+        command = ["python3", "-c", code]
+        result = Sandbox(profile="python+net").run(command, env={"PIP_INDEX_URL": url})
+        assert result.exit_code == 1 and result.text == f"{url}\n" and f"127.0.0.1:{port}" in [one.object for one in result.denials], result
+        with Sandbox(profile="python+net").popen(command, env={"PIP_INDEX_URL": url}) as session:
+            assert session.wait() == 1
+        monkeypatch.setenv("PIP_INDEX_URL", url)
+        assert Sandbox(profile="python+net").run(command).exit_code == 0
 
 
 LIMITED = {"memory": (dict(memory="64M"), "x = b'x' * (300 << 20)", "more memory than it may (64 MiB)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 
 import pytest
 
@@ -41,6 +42,11 @@ def test_settings_are_each_tools_own(workdir, tmp_path):
     assert reader.run(command=f"cat {tmp_path}/data")["stdout"] == "data"
     assert HINT in CallgateExecTool().run(command=f"cat {tmp_path}/data")["hint"]
     assert CallgateExecTool().run(command="echo $A; pwd", envs={"A": "b"}, cwd="/usr")["stdout"] == "b\n/usr\n"
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # a model's variable opens no way to the host that it names
+        port = listener.getsockname()[1]
+        reach = f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'"
+        told = CallgateExecTool(profile="python+net").run(command=reach, envs={"PIP_INDEX_URL": f"http://127.0.0.1:{port}/"})
+        assert told["exit_code"] == 1 and HINT in told["hint"]
     with pytest.raises(CallgateError, match="docker"):
         CallgateExecTool(execution_backend="docker")
     def late(seconds):
