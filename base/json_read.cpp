@@ -4,10 +4,12 @@ namespace callgate::json_read {
 
 namespace {
 
-/// Text that is no JSON may be found deep or not: the parser refuses it.
-bool is_deep(std::string_view text) {
+/// Whether the value would take too much stack or memory. Text that is no JSON may be found so or not: the
+/// parser refuses it.
+bool is_costly(std::string_view text) {
     constexpr int max_levels = 256;
     int levels = 0;
+    std::size_t values = 0;
     bool quoted = false;
     for (std::size_t at = 0; at < text.size(); ++at) {
         const char one = text[at];
@@ -19,7 +21,8 @@ bool is_deep(std::string_view text) {
             ++levels;
         else if (one == ']' || one == '}')
             --levels;
-        if (levels > max_levels) return true;
+        values += !quoted && (one == '[' || one == '{' || one == ',') ? 1 : 0;
+        if (levels > max_levels || values > max_values) return true;
     }
     return false;
 }
@@ -27,7 +30,7 @@ bool is_deep(std::string_view text) {
 }  // namespace
 
 json parse(std::string_view text) {
-    if (is_deep(text)) return {};
+    if (is_costly(text)) return {};
     json value = json::parse(text, nullptr, false);
     return value.is_discarded() ? json() : value;
 }

@@ -16,8 +16,11 @@ namespace callgate::json_read {
 
 using nlohmann::json;
 
-/// The value that `text` is; null if it is no JSON, or has more than 256 levels. Copying and writing a value
-/// take stack for each level.
+/// Each value takes memory many times its text, such as 50 bytes for `[],`.
+inline constexpr std::size_t max_values = 1'000'000;
+
+/// The value that `text` is; null if it is no JSON, or has more than 256 levels or `max_values`. Copying and
+/// writing a value take stack for each level.
 [[nodiscard]] json parse(std::string_view text);
 /// The object that `text` is; null if it is anything else.
 [[nodiscard]] json parse_object(std::string_view text);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/escape.hpp"
+#include "base/json_read.hpp"
 
 namespace callgate::jobs {
 
@@ -14,11 +15,15 @@ namespace {
 
 constexpr int max_depth = 64;
 
-/// Refuses duplicate keys and great depth, which the parser itself accepts.
+/// Refuses duplicate keys, great depth and very many values, which the parser itself accepts.
 class Strict {
 public:
     bool operator()(int depth, json::parse_event_t event, const json& parsed) {
         if (depth > max_depth) throw InvalidRequest{"the job is nested too deeply"};
+        if (event == json::parse_event_t::value || event == json::parse_event_t::array_start ||
+            event == json::parse_event_t::object_start)
+            if (++values_ > json_read::max_values)
+                throw InvalidRequest{"the job has more than a million values"};
         if (event == json::parse_event_t::object_start) keys_.emplace_back();
         if (event == json::parse_event_t::object_end) keys_.pop_back();
         if (event == json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
@@ -28,6 +33,7 @@ public:
 
 private:
     std::vector<std::set<std::string>> keys_;
+    std::size_t values_ = 0;
 };
 
 /// Shortens "[json.exception.parse_error.101] parse error at line 1, column 5: ..." from "at line" on.

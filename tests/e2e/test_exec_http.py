@@ -74,6 +74,10 @@ class Service:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return next(int(one) for one in children if b"http-front" in Path(f"/proc/{one}/cmdline").read_bytes())
 
+    def front_peak(self) -> int:
+        """The most memory that process has had, in bytes."""
+        return 1024 * int(Path(f"/proc/{self.front()}/status").read_text().partition("VmHWM:")[2].split()[0])
+
     def end(self, number: int = signal.SIGTERM) -> tuple[int, bytes]:
         self.process.send_signal(number)
         said = self.process.stderr.read()
@@ -684,6 +688,12 @@ def test_swe_rex(box):
             both = [clients.submit(ask, "/run_in_session", {"command": f"echo {one}", "session": "a"}) for one in range(2)]
             assert [one.result()[1]["output"] for one in both] == ["0\n", "1\n"]
         assert exception(ask("/run_in_session", {"command": "x" * 3_000_000, "session": "a"})) == "NonZeroExitCodeError"
+        # A command that writes very many values in place of its answer fills no memory of the service. Twin: some values.
+        for count, told in ((1000, 200), (20_000_000, 511)):
+            large = f"""python3 -c 'print("{{\\"a\\":[" + "[]," * {count} + "0]}}")' > /proc/$PPID/fd/1; sleep 1000"""
+            assert ask("/run_in_session", {"command": large, "session": "a"})[0] == told
+            assert ask("/close_session", {"session": "a"})[0] == 200 and ask("/create_session", {"session": "a"})[0] == 200
+        assert server.front_peak() < 600 << 20
         assert exception(ask("/run_in_session", {"command": "exec 3>&-; exit", "session": "b"})) == "EOF"
         harness.until(lambda: exception(ask("/run_in_session", {"command": "true", "session": "b"})) == "SessionDoesNotExistError", "it has ended")
         told = ask("/run_in_session", {"command": f"export {mark}; sleep 1000 & cat /etc/shadow", "session": "a", "check": "silent"})

@@ -16,6 +16,15 @@ TEST_CASE("JSON of at most 256 levels is read") {
     const std::string brackets(300, '[');
     CHECK(json_read::parse_object("{\"" + brackets + R"(\"":"\\","b":")" + brackets + "\"}").size() == 2);
     CHECK(json_read::parse_object(R"({"\\":)" + brackets + std::string(300, ']') + '}').is_null());
+    // So much memory as many values take is not spent on a text that a job chose.
+    const auto many = [](std::size_t count) {
+        std::string text = "[";
+        for (std::size_t value = 1; value < count; ++value) text += "[],";
+        return text + "0]";
+    };
+    CHECK(json_read::parse(many(400'000)).size() == 400'000);
+    CHECK(json_read::parse(many(600'000)).is_null());
+    CHECK(json_read::parse('"' + many(600'000) + '"').is_string());
     CHECK(json_read::parse("[1]").is_array());
     CHECK(json_read::parse_object("[1]").is_null());
     for (const char* const wrong : {"", "{", "{}{}", "\xff"}) CHECK(json_read::parse(wrong).is_null());

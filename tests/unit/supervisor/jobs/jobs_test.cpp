@@ -92,6 +92,11 @@ TEST_CASE("a member that is wrong is named, with what was expected and what is n
     CHECK(fault(R"({"code":1e999})").starts_with("the job is no JSON"));
     CHECK(fault(R"({"code":"x","rules":)" + std::string(1000, '[')).find("too deeply") != std::string::npos);
     CHECK(fault("{\"code\":\"\xff\"}").starts_with("the job is no JSON"));
+    std::string many;
+    for (int value = 0; value < 1'000'001; ++value) many += "0,";
+    CHECK(fault(R"({"code":"x","rules":[)" + many + "0]}").find("more than a million values") !=
+          std::string::npos);
+    CHECK(job(R"({"code":")" + many + "\"}").script.size() == many.size());
 }
 
 TEST_CASE("one of many jobs needs an id, which comes back as it was") {
