@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "supervisor/jobs/language.hpp"
+#include "supervisor/run/request.hpp"
 
 namespace callgate::jobs {
 
@@ -54,6 +55,14 @@ void add_rules(const Job& job, Words& words, CommandLine& line) {
     for (const auto& [option, value] : job.allowances) words.add(option, value);
 }
 
+/// A command may ignore SIGTERM. With a long grace it would outlive the time that the server's options state,
+/// or its rules.
+std::optional<std::chrono::milliseconds> grace(const Job& job, const Settings& settings) {
+    if (!job.grace) return settings.grace;
+    const bool stated = settings.grace || settings.limits.wall || !settings.policy.empty();
+    return stated ? std::min(*job.grace, settings.grace.value_or(usual_grace)) : job.grace;
+}
+
 }  // namespace
 
 Expected<void> check_allowed(const Job& job, const Settings& settings) {
@@ -92,7 +101,7 @@ CommandLine command_line(const Job& job, const Settings& settings,
     words.add("report", "fd:" + std::to_string(report_descriptor));
     if (!job.script.empty()) words.add("pass-fd", std::to_string(script_descriptor));
     add_limits(words, settings.limits.tighter(job.limits));
-    words.duration("grace", job.grace ? job.grace : settings.grace);
+    words.duration("grace", grace(job, settings));
     line.environment = passed_on(environment);
     for (const auto& [name, value] : job.environment) {
         if (value)

@@ -33,6 +33,9 @@ class OuterRun;
 
 namespace callgate {
 
+/// Between SIGTERM and the end of the tree.
+inline constexpr std::chrono::milliseconds usual_grace{2000};
+
 /// The target of the audit log.
 struct AuditTarget {
     enum class Kind : std::uint8_t { directory, file, descriptor, none };
@@ -76,7 +79,7 @@ struct Request {
     approval::AskSettings ask;
     OutputTarget report, status;
     rules::Limits limits;  // of the options
-    std::chrono::milliseconds grace{2000};
+    std::chrono::milliseconds grace = usual_grace;
     agent::Background background = agent::Background::end;
     std::vector<int> pass;
     bool plain_output = false;    // the person's terminal gets text and colours alone

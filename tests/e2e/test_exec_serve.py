@@ -106,6 +106,24 @@ def test_a_cancelled_job_ends_with_its_tree_and_the_others_go_on(server):
     assert server.answer("other")["output"] == "begun\nend\n"
 
 
+def test_a_job_does_not_outlive_the_servers_time_by_a_grace_of_its_own(box):
+    """Twin: a shorter one holds. Control: where the server states no time, a job's own grace holds beyond the usual one."""
+    with ended(Server(box, "--timeout", str(0.3 * harness.PATIENCE))) as server:
+        for key, grace in (("long", 1000), ("short", 0.1)):
+            server.send(bash(key, STUBBORN.format(name=key), grace=grace, env={"CG_MARK": str(box.root)}))
+            answer = server.answer(key)
+            assert (answer["exit_code"], answer["report"]["outcome"]) == (124, "timeout"), answer
+        assert harness.marked(f"CG_MARK={box.root}") == []
+    with ended(Server(box)) as server:
+        deaf = "trap ': > told' TERM; : > begun; until [ -e told ]; do sleep 0.1; done; sleep 3; : > after; sleep 1000"
+        server.send(bash("own", deaf, grace=1000))
+        harness.until((box.tree / "begun").exists, "it begins")
+        server.send({"cancel": "own"})
+        harness.until((box.tree / "after").exists, "it goes on after SIGTERM")
+        server.send({"cancel": "own", "now": True})
+        assert server.answer("own")["report"]["outcome"] == "cancelled"
+
+
 def test_a_job_that_is_cancelled_as_it_begins_is_answered(server):
     """At any moment of its start."""
     for key in range(JOBS):

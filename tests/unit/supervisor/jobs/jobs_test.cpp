@@ -158,6 +158,29 @@ TEST_CASE("what the command line says of the rules, a job cannot say again; limi
         has(jobs::command_line(job(R"({"code":"x","timeout":2})"), settings, {}).words, "--timeout=2000ms"));
 }
 
+TEST_CASE("a job's grace does not go beyond the server's time") {
+    const auto grace = [](const char* text, const jobs::Settings& settings) {
+        const Words words = jobs::command_line(job(text), settings, {}).words;
+        const auto found =
+            std::ranges::find_if(words, [](const std::string& one) { return one.starts_with("--grace="); });
+        return found == words.end() ? std::string() : *found;
+    };
+    constexpr const char *usual = R"({"code":"x"})", *deaf = R"({"code":"x","grace":1000})",
+                         *brief = R"({"code":"x","grace":0.5})";
+    jobs::Settings none, limited, ruled, graceful;
+    limited.limits.wall = std::chrono::seconds(5);
+    ruled.policy = "--rules";
+    graceful.grace = std::chrono::seconds(4);
+    CHECK(grace(deaf, none) == "--grace=1000000ms");
+    CHECK(grace(deaf, limited) == "--grace=2000ms");
+    CHECK(grace(deaf, ruled) == "--grace=2000ms");
+    CHECK(grace(deaf, graceful) == "--grace=4000ms");
+    for (const jobs::Settings& one : {none, limited, ruled, graceful})
+        CHECK(grace(brief, one) == "--grace=500ms");
+    CHECK(grace(usual, limited).empty());
+    CHECK(grace(usual, graceful) == "--grace=4000ms");
+}
+
 TEST_CASE("rules that no argument can hold are read from a descriptor") {
     const std::string text =
         json{{"code", "x"}, {"rules", {{"description", std::string(200000, 'd')}}}}.dump();
