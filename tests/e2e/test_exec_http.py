@@ -536,6 +536,29 @@ def test_input_by_http(box):
             last.append(one["text"])
         assert "".join(last) == "8\nover\n" and one["output"] == "2\n42\n8\nover\n"
         assert server.ask(path, {"text": "late"})[0] == 404
+        # The input that many jobs do not read is bounded, too.
+        with contextlib.ExitStack() as others:
+            body, full = json.dumps({"text": "x" * (60 << 20)}).encode(), b""
+
+            def offered() -> bool:
+                """The service takes this input, or says for good that too much waits."""
+                nonlocal full
+                one = others.enter_context(server.connect())
+                one.sendall(b"\r\n".join([b"POST %b HTTP/1.1" % path.encode(), HOST, TYPE, b"Content-Length: %d" % len(body),
+                                          b"Expect: 100-continue", b"", b""]))
+                if (answer := one.recv(65536)).startswith(b"HTTP/1.1 100 "):
+                    one.sendall(body)
+                    return True
+                full = b"".join([answer, *iter(lambda: one.recv(65536), b"")])
+                return b"too many jobs wait" in full
+
+            deafs = [begin(others.enter_context(server.connect()), "sleep 1000", env={"CG_MARK": str(box.root)}, grace=0.1)[1] for _ in range(6)]
+            for path in deafs:
+                harness.until(offered, "the input is taken or refused")
+                if b"too many jobs wait" in full:
+                    break
+            assert b"too many jobs wait" in full
+        harness.until(lambda: server.ask("/v1/jobs", bash("true"))[0] == 200, "with their jobs, what waited for them has gone")
         deaf.shutdown(socket.SHUT_RDWR)
         assert sender.recv(65536).startswith(b"HTTP/1.1 422 ")
         assert server.ask("/v1/jobs", bash("cat", stdin_open=True))[0] == 400

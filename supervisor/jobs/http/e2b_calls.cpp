@@ -99,9 +99,9 @@ void Front::ask_process(Connection& one, const std::shared_ptr<RexCall>& call, c
     }
     const bool ends = one.e2b.ends_with("/CloseStdin");
     const std::uint64_t own = next_job_++;
-    inputs_.emplace(own, InputWait{0, call, {}});
-    to_server_.add("{\"input\":" + number + ",\"id\":" + std::to_string(own) +
-                   (ends ? ",\"end\":true}\n" : ",\"base64\":\"" + asked.bytes + "\"}\n"));
+    hand_input_on(own, {0, call, {}},
+                  "{\"input\":" + number + ",\"id\":" + std::to_string(own) +
+                      (ends ? ",\"end\":true}\n" : ",\"base64\":\"" + asked.bytes + "\"}\n"));
 }
 
 RexAnswer Front::list_processes(const std::string& sandbox) const {
@@ -171,9 +171,9 @@ void Front::start_cell(Connection& one, const std::shared_ptr<RexCall>& call, co
     call->cell = own;
     one.streamed = found->second.job;
     found->second.calls.push_back(call);
-    inputs_.emplace(own, InputWait{0, call, found->first});
-    to_server_.add("{\"input\":" + std::to_string(found->second.job) + ",\"id\":" + std::to_string(own) +
-                   ",\"text\":" + json_string(cell.line) + "}\n");
+    hand_input_on(own, {0, call, found->first},
+                  "{\"input\":" + std::to_string(found->second.job) + ",\"id\":" + std::to_string(own) +
+                      ",\"text\":" + json_string(cell.line) + "}\n");
 }
 
 bool Front::give_line(RexCall& call, std::string_view line) {

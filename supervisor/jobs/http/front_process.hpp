@@ -54,6 +54,7 @@ struct InputWait {
     std::uint64_t connection = 0;
     std::shared_ptr<RexCall> call;  // in place of a connection: an action of a session
     std::string session;
+    std::size_t size = 0;  // of its line
 };
 
 class Front {
@@ -109,6 +110,8 @@ private:
     [[nodiscard]] bool is_full() const;
     void start_job(Connection& one);
     void hand_on(std::uint64_t number, InFlight job, std::string_view line);
+    /// Input counts among the bytes of jobs until the server has answered it: a job may never read it.
+    void hand_input_on(std::uint64_t own, InputWait wait, std::string_view line);
     /// Its body was read whole, so the connection can go on.
     void refuse_job(Connection& one, const Refused& why);
     /// A line of the server: an answer, a piece of output, or the wish for the end.

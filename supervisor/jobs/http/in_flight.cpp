@@ -29,6 +29,13 @@ void Front::hand_on(std::uint64_t number, InFlight job, std::string_view line) {
     ++counts_.jobs;
 }
 
+void Front::hand_input_on(std::uint64_t own, InputWait wait, std::string_view line) {
+    to_server_.add(line);
+    wait.size = line.size();
+    in_flight_bytes_ += wait.size;
+    inputs_.emplace(own, std::move(wait));
+}
+
 void Front::start_job(Connection& one) {
     const std::uint64_t number = next_job_++;
     InFlight job;

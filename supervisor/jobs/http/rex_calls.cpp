@@ -93,9 +93,9 @@ void Front::carry_out(Connection& one, const std::shared_ptr<RexCall>& call, con
         return complete(call, refusal(503, "100 commands wait in this session"));
     session->second.calls.push_back(call);
     const std::uint64_t own = next_job_++;
-    inputs_.emplace(own, InputWait{0, call, request.session});
-    to_server_.add("{\"input\":" + std::to_string(session->second.job) + ",\"id\":" + std::to_string(own) +
-                   ",\"text\":" + json_string(request.line) + "}\n");
+    hand_input_on(own, {0, call, request.session},
+                  "{\"input\":" + std::to_string(session->second.job) + ",\"id\":" + std::to_string(own) +
+                      ",\"text\":" + json_string(request.line) + "}\n");
 }
 
 void Front::start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& text,
@@ -216,6 +216,7 @@ void Front::take_input_answer(std::string_view line) {
     if (found == inputs_.end()) return;
     const InputWait wait = std::move(found->second);
     inputs_.erase(found);
+    in_flight_bytes_ -= wait.size;
     const std::string why = json_read::text(json_read::member(told, "error"));
     if (wait.call && wait.session.empty())  // input for a process of E2B's
         return complete(wait.call, why.empty() ? RexAnswer{200, "{}"} : e2b_error("not_found", why));
@@ -240,8 +241,7 @@ void Front::start_input(Connection& one, std::string_view body) {
     const std::uint64_t own = next_job_++;
     const auto line = pass_input_on(body, one.input_job, own);
     if (const auto* const fault = std::get_if<Fault>(&line)) return refuse_job(one, {400, fault->why});
-    inputs_.emplace(own, InputWait{one.number, nullptr, {}});
-    to_server_.add(std::get<std::string>(line));
+    hand_input_on(own, {one.number, nullptr, {}}, std::get<std::string>(line));
     one.phase = Phase::busy;
     one.deadline = Clock::time_point::max();
 }
