@@ -650,6 +650,12 @@ def test_e2b(box):
         cut = b'--a\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\nx\r\n'
         assert server.ask("/files?path=x", cut, {"Content-Type": "multipart/form-data; boundary=a", **sandbox})[0] == 400
         assert server.ask("/files?path=x", b"--a\r\n", {"Content-Type": "multipart/form-data; boundary=a"})[0] == 415, "a page could send it"
+        os.mkfifo(box.tree / "fifo")
+        box.own(box.tree / "fifo")
+        assert [server.ask("/files?path=fifo", body, octets)[0] for body in (None, b"x")] == [400, 400], "it is waited for by neither"
+        assert server.ask("/files?path=file", b"x", octets)[0] == 200 and server.ask("/files?path=file", None, octets) == (200, "x")
+        for name in ("fifo", "file"):
+            (box.tree / name).unlink()
         told = call("/filesystem.Filesystem/Move", {"source": "leads", "destination": "/etc/planted"})
         assert told[0] == 403 and told[1]["code"] == "permission_denied" and told[1]["report"]["denials"], told
         assert sorted(one.name for one in box.tree.iterdir()) == ["json.py", "leads"] and not os.path.lexists("/etc/planted")
@@ -704,6 +710,17 @@ def test_swe_rex(box):
         # A job that writes a deeply nested value in place of its answer ends no service.
         deep = r"""python3 -c 'print("{\"a\":" + "[" * 300000 + "]" * 300000 + "}")' > /proc/$PPID/fd/1; kill -9 $PPID"""
         assert exception(ask("/execute", {"command": deep, "shell": True})) == "SwerexException"
+        # A job has made a FIFO where a client reads and writes: neither waits for it. Twin: a link to a file.
+        box.file(box.tree / "file", b"old")
+        (box.tree / "leads").symlink_to("file")
+        parts = 'Content-Disposition: form-data; name="{}"; filename="x"\r\n\r\n{}\r\n--b'
+        for name, told in (("fifo", "ValueError"), ("leads", None)):
+            upload = f"--b\r\n{parts.format('target_path', box.tree / name)}\r\n{parts.format('file', 'up')}--\r\n".encode()
+            answers = [ask("/read_file", {"path": name}), ask("/write_file", {"path": name, "content": "new"}),
+                       server.ask("/upload", upload, {"Content-Type": "multipart/form-data; boundary=b", "X-Request-ID": name})]
+            assert [exception(one) if told else one[0] for one in answers] == [told or 200] * 3, answers
+        assert answers[0][1]["content"] == "old" and (box.tree / "file").read_text() == "up"
+        assert exception(ask("/execute", {"command": "cat fifo", "shell": True, "timeout": 0.3})) == "CommandTimeoutError", "control"
         assert ask("/create_session", {"session": "a"})[0] == 200
         assert exception(ask("/create_session", {"session": "a"})) == "SessionExistsError"
         assert ask("/create_session", {"session": "b"})[0] == 200 and ask("/create_session", {"session": "c"})[0] == 503

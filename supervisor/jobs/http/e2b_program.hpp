@@ -118,11 +118,20 @@ def query_of(text):
             raise Failed("unimplemented", f"the parameter {name} is not offered here: all runs as the user that serves, and a token lets in")
     return dict(pairs)
 
-def read_file(query):
-    descriptor = os.open(path_of(query["path"]), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def regular(path, flags):
+    """Opened so that nothing is waited for. Jobs may have put a FIFO there, or a link to a device that has no end."""
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a FIFO that nobody reads, a socket
+            raise ValueError(f"{path}: no regular file") from None
+        raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise ValueError(f"{query['path']}: no regular file")
-    with open(descriptor, "rb") as file:
+        raise ValueError(f"{path}: no regular file")
+    return descriptor
+
+def read_file(query):
+    with open(regular(path_of(query["path"]), os.O_RDONLY), "rb") as file:
         data = file.read(MAX_FILE + 1)
     if len(data) > MAX_FILE:
         raise Failed("resource_exhausted", f"{query['path']}: longer than {MAX_FILE} bytes")
@@ -157,7 +166,7 @@ def write_files(query, kind, body):
     for name, content in files:
         path = path_of(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
+        with open(regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
             file.write(content)
         made.append({"name": os.path.basename(path), "type": "file", "path": path})
     return made

@@ -15,10 +15,10 @@ inline constexpr std::string_view rex_program = R"py(
 import sys
 # Jobs of others write the work directory: no module is taken from there.
 sys.path[:1] = [one for one in sys.path[:1] if one]
-import codecs, io, json, os, pty, re, secrets, select, shlex, signal, subprocess, termios, time, zipfile
+import codecs, errno, io, json, os, pty, re, secrets, select, shlex, signal, stat, subprocess, termios, time, zipfile
 from pathlib import Path
 
-MAX_OUTPUT = 10 << 20
+MAX_OUTPUT, MAX_FILE = 10 << 20, 64 << 20
 
 class Failed(Exception):
     def __init__(self, kind, message, **extra):
@@ -56,13 +56,35 @@ def execute(asked):
                                                       f"Stdout:\n{told['stdout']!r}\nStderr:\n{told['stderr']!r}"))
     return told
 
+def regular(path, flags):
+    """Opened so that nothing is waited for. Jobs may have put a FIFO there, or a link to a device that has no end."""
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a FIFO that nobody reads, a socket
+            raise ValueError(f"{path}: no regular file") from None
+        raise
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(kind):
+        raise ValueError(f"{path}: no regular file")
+    return descriptor
+
 def read_file(asked):
-    return {"content": Path(asked["path"]).read_text(encoding=asked.get("encoding"), errors=asked.get("errors"))}
+    with open(regular(asked["path"], os.O_RDONLY), encoding=asked.get("encoding"), errors=asked.get("errors")) as file:
+        content = file.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        raise ValueError(f"{asked['path']}: longer than {MAX_FILE} characters")
+    return {"content": content}
+
+def write(path, mode, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), mode) as file:
+        file.write(content)
 
 def write_file(asked):
-    path = Path(asked["path"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(asked["content"])
+    write(Path(asked["path"]), "w", asked["content"])
     return {}
 
 def upload(body):
@@ -76,12 +98,12 @@ def upload(body):
         if name := re.search(rb'(?i)content-disposition:[^\r\n]*[; ]name="([^"]*)"', about):
             fields[name[1].decode()] = content
     target = Path(fields["target_path"].decode())
-    target.parent.mkdir(parents=True, exist_ok=True)
     if fields.get("unzip", b"").lower() in (b"true", b"1"):
+        target.parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(io.BytesIO(fields["file"])) as archive:
             archive.extractall(target)
     else:
-        target.write_bytes(fields["file"])
+        write(target, "wb", fields["file"])
     return {}
 
 class Session:
