@@ -14,6 +14,10 @@ from .sandbox import MOST_OUTPUT, Sandbox
 # frameworks add a line of theirs.
 MOST = 100_000 - 500
 
+# For scripts of file functions, whose name is in $1. A command may have made a FIFO there, or a link to a device. To open it, or
+# to read it to its end, would last for ever. So would a sparse file: it is read by `head -c`.
+REGULAR = '[ ! -e "$1" ] || [ -f "$1" ] || { echo "$1: no regular file" >&2; exit 45; }'
+
 
 def choose(sandbox: Sandbox | None, options: dict[str, Any], most: int = MOST) -> Sandbox:
     """The given Sandbox, changed by `options`, or a new one. It keeps `most` bytes of output unless `max_output` is given."""

@@ -12,7 +12,7 @@ from typing import Any
 from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, FileUploadResponse
 from deepagents.backends.sandbox import BaseSandbox
 
-from .adapter import MOST, choose, whole
+from .adapter import MOST, REGULAR, choose, whole
 from .result import CUT, Result
 from .sandbox import Sandbox
 
@@ -21,12 +21,14 @@ __all__ = ["CallgateBackend"]
 # Exit statuses by which the two scripts tell what went wrong; the framework has a word for each.
 LARGEST = 1 << 28  # bytes of a file that is downloaded
 ERRORS = {41: "file_not_found", 42: "permission_denied", 43: "is_directory"}
-UPLOAD = """mkdir -p -- "$(dirname -- "$1")" 2>/dev/null
+UPLOAD = f"""mkdir -p -- "$(dirname -- "$1")" 2>/dev/null
 [ -d "$1" ] && exit 43
+{REGULAR}
 cat 2>/dev/null > "$1" || exit 42"""
-DOWNLOAD = """[ -d "$1" ] && exit 43
+DOWNLOAD = f"""[ -d "$1" ] && exit 43
 [ -e "$1" ] || [ -L "$1" ] || exit 41
-cat -- "$1" 2>/dev/null || exit 42"""
+{REGULAR}
+head -c {LARGEST + 1} -- "$1" 2>/dev/null || exit 42"""
 
 
 ENTIRE = 10 << 20  # bytes of a file tool's answer, which the framework bounds itself and then reads

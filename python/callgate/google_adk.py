@@ -12,7 +12,7 @@ from google.adk.code_executors.code_execution_utils import CodeExecutionInput, C
 from google.adk.environment import BaseEnvironment, ExecutionResult
 from pydantic import Field, PrivateAttr
 
-from .adapter import apart, choose, told, whole
+from .adapter import REGULAR, apart, choose, told, whole
 from .result import MOST_NAMED, visible
 from .sandbox import Sandbox
 
@@ -21,8 +21,8 @@ __all__ = ["CallgateCodeExecutor", "CallgateEnvironment"]
 # Exit statuses by which the scripts tell what the interface has an exception for.
 MISSING, REFUSED = 41, 42
 LARGEST = 1 << 28  # bytes of a file that is read
-READ = f'[ -e "$1" ] || exit {MISSING}\ncat -- "$1" || exit {REFUSED}'
-WRITE = f'mkdir -p -- "$(dirname -- "$1")" && cat > "$1" || exit {REFUSED}'
+READ = f'[ -e "$1" ] || exit {MISSING}\n{REGULAR}\nhead -c {LARGEST + 1} -- "$1" || exit {REFUSED}'
+WRITE = f'{REGULAR}\nmkdir -p -- "$(dirname -- "$1")" && cat > "$1" || exit {REFUSED}'
 
 
 class CallgateEnvironment(BaseEnvironment):

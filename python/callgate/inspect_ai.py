@@ -20,7 +20,7 @@ from inspect_ai.util import (
     sandboxenv,
 )
 
-from .adapter import apart, is_own_user, lateness, told, whole
+from .adapter import REGULAR, apart, is_own_user, lateness, told, whole
 from .sandbox import Sandbox
 
 __all__ = ["CallgateSandboxEnvironment"]
@@ -30,9 +30,11 @@ ERRORS = {41: errno.ENOENT, 42: errno.EACCES, 43: errno.EISDIR}
 TOO_LARGE = 44
 SHOWN = 1 << 20  # bytes of output that an error holds; the framework makes copies, and shows a model far less
 READ = f"""[ -e "$1" ] || exit 41; [ -d "$1" ] && exit 43; [ -r "$1" ] || exit 42
+{REGULAR}
 [ "$(stat -Lc %s -- "$1")" -le "$2" ] || exit {TOO_LARGE}
-cat -- "$1" || exit 42"""
-WRITE = """[ -d "$1" ] && exit 43
+head -c "$2" -- "$1" || exit 42"""
+WRITE = f"""[ -d "$1" ] && exit 43
+{REGULAR}
 mkdir -p -- "$(dirname -- "$1")" && cat > "$1" || exit 42"""
 
 

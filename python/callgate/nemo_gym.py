@@ -15,7 +15,7 @@ from typing import Any
 
 from nemo_gym.sandbox import SandboxCreateError, SandboxExecResult, SandboxHandle, SandboxSpec, SandboxStatus
 
-from .adapter import is_own_user, lateness, told
+from .adapter import REGULAR, is_own_user, lateness, told
 from .errors import CallgateError
 from .result import Result
 from .sandbox import Sandbox
@@ -24,7 +24,8 @@ __all__ = ["CallgateProvider"]
 
 NOT_RUN = 125  # status where no command has one
 LARGEST = 256 << 20  # bytes of a file that is moved
-WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1"'
+READ = f'{REGULAR}\nexec head -c {LARGEST + 1} -- "$1"'
+WRITE = f'{REGULAR}\nmkdir -p -- "$(dirname -- "$1")" && cat > "$1"'
 
 
 @dataclasses.dataclass
@@ -113,7 +114,7 @@ class CallgateProvider:
         """Raises OSError: the file cannot be read there, or not be written here."""
         held = self._running(handle)
         sandbox = held.sandbox.with_options(max_output=LARGEST)
-        result = checked(await sandbox.arun(["cat", "--", self._place(held, source_path)]), source_path)
+        result = checked(await sandbox.arun(["sh", "-c", READ, "sh", self._place(held, source_path)]), source_path)
         if result.truncated:
             raise OSError(f"{source_path} has more than {LARGEST} bytes")
         await asyncio.to_thread(pathlib.Path(target_path).write_bytes, result.stdout)

@@ -30,16 +30,27 @@ LARGEST = 1 << 30  # bytes of a file that is read
 FAILED, INCOMPLETE = 40, 41
 # The framework's module comes as an argument: nothing that runs there is imported from the workspace.
 WORKER = f"""
-import json, os, shutil, sys
+import errno, json, os, stat, sys
 from pathlib import Path
 source, operation, words, *paths = sys.argv[1:]
+plain = os.open
+def opened(path, flags, mode=0o777, **more):
+    # A command may have made a FIFO there: nobody is waited for.
+    descriptor = plain(path, flags | os.O_NONBLOCK, mode, **more)
+    kind = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+        raise OSError(errno.EINVAL, "no regular file")
+    return descriptor
+os.open = opened
 module = {{"__name__": "file_operations"}}
 exec(compile(source, "<file operations>", "exec"), module)
 files, words, paths = module["_FileOps"](), json.loads(words), [Path(one) for one in paths]
 try:
     if operation == "read":
+        left = {LARGEST} + 1
         with files.read(*paths) as stream:
-            shutil.copyfileobj(stream, sys.stdout.buffer)
+            while piece := stream.read(min(left, 1 << 20)):
+                left -= sys.stdout.buffer.write(piece)
     elif operation == "read_bounded":
         sys.stdout.buffer.write(files.read_bounded(*paths, **words))
     elif operation in ("write", "write_new"):
@@ -132,12 +143,16 @@ class SupervisedFiles(_UnixLocalFiles):
 # As the framework's own: no FIFO and no device, hard links as files of their own. Links are judged by the host program.
 ARCHIVER = """
 import json, os, sys, tarfile
-root, skipped = sys.argv[1], [tuple(one.split("/")) for one in json.loads(sys.argv[2])]
+root, skipped, left = sys.argv[1], [tuple(one.split("/")) for one in json.loads(sys.argv[2])], int(sys.argv[3])
 def kept(member):
+    global left
     tar.inodes.clear()
     parts = tuple(part for part in member.name.split("/") if part not in ("", "."))
     if any(parts[:len(one)] == one for one in skipped):
         return None
+    left -= member.size
+    if left < 0:
+        sys.exit("it is too large")
     return None if member.isfifo() or member.ischr() or member.isblk() else member
 with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as tar:
     tar.add(root, arcname=".", filter=kept)
@@ -153,7 +168,7 @@ def archive(root: Path, skipped: list[str], binary: Any) -> bytes:
         {"id": "programs", "allow": ["read", "execute"], "path": [*programs, "/etc/ld.so.cache", "/dev/null", "/dev/urandom"]},
         {"id": "workspace", "allow": "read", "path": f"{quoted(str(root))}/**"}]}
     sandbox = Sandbox(workdir=root, rules=rules, max_output=LARGEST, binary=binary)
-    result = sandbox.run([python, "-I", "-S", "-c", ARCHIVER, str(root), json.dumps(skipped)])
+    result = sandbox.run([python, "-I", "-S", "-c", ARCHIVER, str(root), json.dumps(skipped), str(LARGEST)])
     if result.exit_code != 0 or result.truncated:
         raise OSError(f"the workspace cannot be archived: {told(result).strip()[-2000:] or 'it is too large'}")
     return result.stdout

@@ -92,6 +92,15 @@ class TestQuestions(Questions):
         return await backend.aread(str(path)), downloaded
 
 
+def test_a_fifo_is_not_waited_for(workdir):
+    backend = CallgateBackend(workdir, timeout=None)
+    backend.execute("mkfifo fifo; ln -s /dev/zero zero; echo x > file")
+    for name in ("fifo", "zero"):
+        (up,), (down,) = backend.upload_files([(f"{workdir}/{name}", b"x")]), backend.download_files([f"{workdir}/{name}"])
+        assert "no regular file" in up.error and "no regular file" in down.error
+    assert backend.download_files([f"{workdir}/file"])[0].content == b"x\n", "twin"
+
+
 def test_bad_timeouts(workdir):
     with pytest.raises(ValueError, match="more than 0"):
         CallgateBackend(workdir, timeout=0)

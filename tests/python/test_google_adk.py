@@ -62,6 +62,15 @@ def test_files_and_the_temporary_directory(tmp_path):
             await environment.read_file(tmp_path / "closed")
         with pytest.raises(PermissionError):
             await environment.write_file(tmp_path / "no", "x")
+        # A command made a FIFO, a link to a device and a file without an end in sight.
+        await environment.execute("mkfifo fifo; ln -s /dev/zero zero; truncate -s 1T large")
+        for name in ("fifo", "zero"):
+            with pytest.raises(PermissionError, match="no regular file"):
+                await environment.read_file(name)
+            with pytest.raises(PermissionError, match="no regular file"):
+                await environment.write_file(name, "x")
+        with pytest.raises(OSError, match="larger than"):
+            await environment.read_file("large")
         await environment.close()
         assert not place.exists() and not (tmp_path / "no").exists()
     asyncio.run(work())

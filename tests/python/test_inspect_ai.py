@@ -79,6 +79,20 @@ def test_a_rule_set_of_the_task(tmp_path):
     assert asyncio.run(work()) == "data"
 
 
+def test_a_fifo_is_not_waited_for():
+    async def work():
+        made = CallgateSandboxEnvironment()
+        await made.exec(["sh", "-c", "mkfifo fifo; ln -s /dev/zero zero; echo x > file"])
+        assert await made.read_file("file") == "x\n", "twin"
+        for name in ("fifo", "zero"):
+            with pytest.raises(OSError, match="no regular file"):
+                await made.read_file(name)
+            with pytest.raises(OSError, match="no regular file"):
+                await made.write_file(name, "x")
+        made.directory.cleanup()
+    asyncio.run(work())
+
+
 def test_an_error_for_long_output_is_short_and_tells_of_denials(workdir):
     made = CallgateSandboxEnvironment(Sandbox())
     command = "cat /etc/shadow; head -c {size} /dev/zero | tr '\\0' x; {then}"

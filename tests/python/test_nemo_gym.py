@@ -50,6 +50,12 @@ def test_the_rules_hold(parent, workdir):
         made = AsyncSandbox({"callgate": {"parent": str(parent), **options}})
         await made.start(SandboxSpec())
         told = await made.exec(f"cat {outside}; ln -s {outside} link; echo here > own; cat own")
+        await made.exec("mkfifo fifo; ln -s /dev/zero zero; truncate -s 1T large")
+        for name, word in (("fifo", "no regular file"), ("zero", "no regular file"), ("large", "more than")):
+            with pytest.raises(OSError, match=word):
+                await made.download(name, workdir / "down")
+        with pytest.raises(OSError, match="no regular file"):
+            await made.upload(__file__, "fifo")
         held = None
         try:
             await made.upload(__file__, "link")
