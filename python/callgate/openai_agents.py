@@ -37,14 +37,16 @@ REPORT = "--report="
 
 
 class CallgateShellExecutor:
-    """Runs the commands of a call one after the other, as the model wrote them, by bash. Takes the words of the Sandbox."""
+    """Runs the commands of a call one after the other, as the model wrote them, by bash. Takes the words of the Sandbox.
+    `timeout` holds where the model names none, or a longer one."""
 
     def __init__(self, sandbox: Sandbox | None = None, **options: Any) -> None:
         self.sandbox = choose(sandbox, options)
 
     async def __call__(self, request: ShellCommandRequest) -> ShellResult:
         action = request.data.action
-        timeout = action.timeout_ms / 1000 if action.timeout_ms else None
+        limits = (action.timeout_ms / 1000 if action.timeout_ms else None, self.sandbox.timeout)
+        timeout = min((one for one in limits if one is not None), default=None)
         output: list[ShellCommandOutput] = []
         left = min(self.sandbox.max_output, action.max_output_length or self.sandbox.max_output)
         for command in action.commands:
@@ -122,12 +124,17 @@ class CallgateSandboxSession(UnixLocalSandboxSession):
                           exit_code=status_of(result))
 
     def _confined_exec_command(self, *, command_parts: list[str], workspace_root: Path, env: Mapping[str, str]) -> list[str]:
-        """The framework starts it, and passes no descriptor on. So the report goes into a file that no command may touch."""
+        """The framework starts it, and passes no descriptor on. So the report goes into a file that no command may touch.
+
+        The session's variables, with which it starts it, have the workspace as HOME. callgate would find a user's rules there,
+        written by the model's commands. So callgate gets this program's own variables back."""
         sandbox, own = self._words(str(workspace_root), env)
         if self._reports is None:
             self._reports = tempfile.TemporaryDirectory(prefix="callgate-reports-")
         file = os.path.join(self._reports.name, uuid.uuid4().hex)
-        return sandbox.with_options(options=(*sandbox.given.options, REPORT + file)).wrap(command_parts, env=own)
+        line = sandbox.with_options(options=(*sandbox.given.options, REPORT + file)).wrap(command_parts, env=own)
+        unset = [word for name in own if name not in os.environ for word in ("-u", name)]
+        return ["/usr/bin/env", *unset, *(f"{name}={os.environ[name]}" for name in own if name in os.environ), *line]
 
     async def _finalize_pty_update(self, **words: Any) -> PtyExecUpdate:
         """At the end of a command, its exit status is as the framework has it, and the hint stands behind its output."""

@@ -5,6 +5,7 @@ import asyncio
 import io
 import json
 import os
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -82,6 +83,10 @@ def test_commands_run_in_turn_and_a_timeout_ends_the_turn():
     output = with_time(lambda seconds: asyncio.run(CallgateShellExecutor()(request("echo a; sleep 99", "echo b", timeout=seconds))).output,
                        lambda told: told[0].stdout)
     assert [(one.status, one.stdout) for one in output] == [("timeout", "a\n")]
+    def bounded(seconds):
+        return asyncio.run(CallgateShellExecutor(timeout=seconds)(request("echo a; sleep 99", timeout=50))).output
+    (output,) = with_time(bounded, lambda told: told[0].stdout)
+    assert (output.status, output.stdout) == ("timeout", "a\n"), "the model's time is not longer than the user's"
 
 
 def test_a_terminal_of_the_sandbox_client_is_supervised(workdir):
@@ -122,6 +127,45 @@ def test_exit_statuses_are_those_of_the_framework_with_and_without_a_terminal(wo
     own = asyncio.run(work(UnixLocalSandboxClient()))
     assert (-9, None) in own and -15 in own and (137, None) in own and (3, b"") in own
     assert asyncio.run(work(CallgateSandboxClient())) == own
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_what_a_command_wrote_is_no_setting_of_callgates(tty, workdir, tmp_path):
+    """The workspace is the commands' HOME, and a user's rules lie beneath his. Control: callgate started with that HOME."""
+    (tmp_path / "secret").write_text("content")
+    rules = json.dumps({"version": 1, "rules": [{"id": "own", "allow": "read", "path": f"{tmp_path}/secret"}]})
+
+    async def work():
+        session = await CallgateSandboxClient().create(manifest=Manifest(root=str(workdir)))
+        await session.start()
+        planted = await session.exec("sh", "-c", f"mkdir -p .config/callgate && echo '{rules}' > .config/callgate/rules.json", shell=False)
+        assert planted.exit_code == 0
+        update = await session.pty_exec_start(f"echo $HOME; cat {tmp_path}/secret", tty=tty, yield_time_s=30)
+        await session.stop()
+        return update.output.decode()
+    text = asyncio.run(work())
+    control = subprocess.run(Sandbox(workdir=workdir).wrap(["cat", tmp_path / "secret"]), env={**os.environ, "HOME": str(workdir)},
+                             capture_output=True, text=True, check=False)
+    assert control.stdout == "content", control
+    assert "content" not in text and HINT in text and str(workdir) in text
+
+
+def test_a_file_that_has_no_end_is_not_waited_for(workdir):
+    async def work():
+        session = await CallgateSandboxClient().create(manifest=Manifest(root=str(workdir)))
+        await session.start()
+        await session.exec("sh", "-c", "mkfifo fifo; echo x > file", shell=False)
+        assert (await session.read(Path("file"))).read() == b"x\n", "twin"
+        for act in (session.read(Path("fifo")), session.write(Path("fifo"), io.BytesIO(b"x"))):
+            with pytest.raises(Exception, match=r"(?i)fifo|no regular file|failed"):
+                await act
+        await session.persist_workspace()
+        await session.exec("truncate", "-s", "1T", "large", shell=False)
+        with pytest.raises(WorkspaceArchiveReadError):
+            await session.persist_workspace()
+        await session.exec("rm", "large", shell=False)
+        await session.stop()
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize("tty", [False, True])
