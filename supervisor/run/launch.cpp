@@ -80,9 +80,10 @@ bool write_word(int fd, const Word& word) {
 
 }  // namespace
 
-std::string no_private_directory(const std::string& path, int error) {
+std::string no_private_directory(const std::string& path, int error, bool nested) {
     return "cannot make the run's private directory " + path + ": " + because(error) +
-           "; set TMPDIR to a directory that you can write";
+           (nested ? "; the run around this one must allow writing beneath ${tmp}"
+                   : "; set TMPDIR to a directory that you can write");
 }
 
 UniqueFd copy_descriptor(int descriptor, const char* option) {
@@ -168,11 +169,6 @@ void Launch::fork_guardian(const Request& request, const approval::Terminal* ter
     config.report = &run_->report;
     config.lost_report = run_->lost_report_ ? &*run_->lost_report_ : nullptr;
     run_->guardian = require(agent::start_guardian(config), "cannot start the guardian process");
-    // From here on the guardian removes the list if callgate is killed.
-    run_->denials = require(
-        DenialsFile::make(request.denials, request.hints),
-        "cannot make " + request.denials +
-            (request.outer != nullptr ? " (the run around this one must allow writing beneath ${tmp})" : ""));
 }
 
 /// The run around gets the rules first. The private directory exists, so both plans see it.
@@ -202,7 +198,12 @@ std::unique_ptr<Launched> Launch::nest(const Compiled& compiled) {
 
 std::unique_ptr<Launched> Launch::confine(const Compiled& compiled) && {
     static_cast<void>(run_->expect(agent::Event::Kind::ready));
-    if (run_->request_.outer != nullptr) return nest(compiled);
+    const Request& request = run_->request_;
+    // From here on the guardian removes the list if callgate is killed. Before, it may lie in the group of
+    // processes that is killed with callgate.
+    run_->denials =
+        require(DenialsFile::make(request.denials, request.hints), "cannot make " + request.denials);
+    if (request.outer != nullptr) return nest(compiled);
     const enforce::RulesetRecipe recipe(compiled.plan);
     const agent::RulesetParts parts = recipe.parts();
     require(agent::send_ruleset(run_->guardian, &parts), not_sent);
@@ -264,7 +265,8 @@ agent::Event Launched::expect(agent::Event::Kind kind) const {
     if (event.kind != agent::Event::Kind::confine_failed)
         throw SetupError("the agent process ended before the command began");
     if (event.step() == agent::ConfineStep::temporary_directory)
-        throw SetupError(no_private_directory(temporary_directory_, event.error()));
+        throw SetupError(
+            no_private_directory(temporary_directory_, event.error(), request_.outer != nullptr));
     throw SetupError(std::string("cannot ") + step_name(event.step()) + ": " + because(event.error()));
 }
 

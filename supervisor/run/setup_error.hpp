@@ -27,7 +27,7 @@ T require(boost::system::result<T> result, const std::string& what) {
 }
 
 /// "cannot make the run's private directory ...": the cause, and the remedy.
-[[nodiscard]] std::string no_private_directory(const std::string& path, int error);
+[[nodiscard]] std::string no_private_directory(const std::string& path, int error, bool nested = false);
 
 /// A copy of a descriptor that was given by number. Throws SetupError, which names `option`.
 [[nodiscard]] UniqueFd copy_descriptor(int descriptor, const char* option);

@@ -21,6 +21,7 @@ from harness import SOAK
 
 SUPERVISOR_KILLS = 200 if SOAK else 10
 GROUP_KILLS = 200 if SOAK else 10
+FIRST_NAMES = 200 if SOAK else 10
 GUARDIAN_KILLS = 200 if SOAK else 10
 TARGET_KILLS = 200 if SOAK else 10
 BESIDE_OPENS = 20_000 if SOAK else 1_000
@@ -87,6 +88,25 @@ def test_supervisor_killed(box, whole_group):
         most = max(0.4, 4 * first_effect(box))
         files = [supervisor_round(box, whole_group, most) for _ in range(GROUP_KILLS if whole_group else SUPERVISOR_KILLS)]
     assert sum(files) > 0, "no round came as far as an effect: the moments were too early"
+
+
+def test_a_group_that_is_killed_with_its_first_name_leaves_none(box):
+    """On one processor callgate goes on after its fork, so the guardian may still be in the group that is killed."""
+    everywhere = os.sched_getaffinity(0)
+    with reaper():
+        for _ in range(FIRST_NAMES):
+            os.sched_setaffinity(0, {min(everywhere)})
+            try:
+                run = writer(box, start_new_session=True)
+            finally:
+                os.sched_setaffinity(0, everywhere)
+            end = time.monotonic() + harness.DEADLINE
+            while not any(run.tmp.iterdir()):  # without a pause: the moment is short
+                assert time.monotonic() < end, "no name came"
+            harness.kill_group_of(run.pid)
+            assert run.finish().code == -signal.SIGKILL
+            run.assert_nothing_left()
+            run.reap()
 
 
 def test_guardian_reports_the_lost_supervisor(box):
