@@ -238,8 +238,9 @@ void Run::Parts::clean_up(const RunOutcome& outcome, const RunNotices& notices) 
     const bool early = outcome.directory_removed && notices.exited;
     if (early) notices.exited(outcome.exit_status);
     if (launched_.guardian.pid > 0) directory_remains_ = !launched_.reap();
+    // A guardian that ended at once, because the agent was killed, may have looked for it before it was made.
+    ::unlink(request_.denials.c_str());
     if (directory_remains_) {
-        ::unlink(request_.denials.c_str());
         const auto removed = remove_tree(request_.temporary_directory);
         if (!removed && !request_.quiet)
             write_error("callgate: cannot remove " + request_.temporary_directory + ": " +
