@@ -43,6 +43,12 @@ std::string quote_glob(std::string_view literal) {
     return result;
 }
 
+std::optional<std::string> option_pattern(std::string_view literal) {
+    if (literal.find("${") != std::string_view::npos || literal.find('\0') != std::string_view::npos)
+        return std::nullopt;
+    return quote_glob(literal);
+}
+
 PatternMaker::PatternMaker(const LoadContext& context)
     : context_(context),
       variables_{

@@ -23,6 +23,9 @@ namespace callgate::rules {
 
 /// `literal` with a backslash before every byte that is special in a pattern.
 [[nodiscard]] std::string quote_glob(std::string_view literal);
+/// The same as an option takes it. Nothing if a variable would be put in, or with a NUL, at which a shell
+/// would cut the word.
+[[nodiscard]] std::optional<std::string> option_pattern(std::string_view literal);
 
 /// The value of ${git-common} and ${git-admin} where there is no such repository: no object can be there.
 inline constexpr std::string_view nowhere = "/dev/null/-";

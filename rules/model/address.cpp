@@ -231,6 +231,11 @@ Expected<HostPattern> parse_host(std::string_view text) {
     return pattern;
 }
 
+bool is_one_host(std::string_view name) {
+    const Expected<HostPattern> host = parse_host(name);
+    return host && !host->suffix;
+}
+
 Expected<Destination> parse_destination(std::string_view text) {
     Destination destination{HostPattern{}, std::nullopt, std::nullopt};
     const std::string_view whole = text;

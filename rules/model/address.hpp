@@ -36,6 +36,8 @@ namespace callgate::rules {
 /// of the result keeps the "*.". Names that are not ASCII are refused: they must be written in their xn--
 /// form. So are names that a resolver would take for an address ("127.1", "0x7f000001").
 [[nodiscard]] Expected<HostPattern> parse_host(std::string_view text);
+/// Whether a host can have this name, and a pattern of this text stands for no other.
+[[nodiscard]] bool is_one_host(std::string_view name);
 
 /// HOST[:PORT][/tcp|/udp] as options and examples name the other end. HOST is a name, "*.suffix", an address,
 /// a CIDR block or an IPv6 address in brackets. A bare IPv6 address takes no port.

@@ -43,24 +43,16 @@ std::string endpoint_text(const rules::Endpoint& endpoint) {
 /// No argument holds a NUL: a shell would cut the word there, and so name another socket.
 bool fits_argument(std::string_view name) { return name.find('\0') == std::string_view::npos; }
 
-/// A pattern that matches exactly these bytes. Returns nullopt if variables would be put in.
-std::optional<std::string> literal_pattern(std::string_view bytes) {
-    if (bytes.find("${") != std::string_view::npos || !fits_argument(bytes)) return std::nullopt;
-    return rules::quote_glob(bytes);
-}
-
-/// The name as an option takes it. A raw query may hold anything: nullopt if it is no name of a host, or
-/// would stand for others ("*.example.org").
+/// The name as an option takes it. A raw query may hold anything.
 std::optional<std::string> one_host(std::string_view name) {
-    const auto host = rules::parse_host(name);
-    if (!host || host->suffix) return std::nullopt;
-    return std::string(name);
+    return rules::is_one_host(name) ? std::optional<std::string>(name) : std::nullopt;
 }
 
 /// The pattern that --except takes for this object.
 std::optional<std::string> exception_pattern(const rules::Object& object) {
-    if (const auto* file = std::get_if<rules::FileObject>(&object)) return literal_pattern(file->path);
-    if (const auto* local = std::get_if<rules::UnixObject>(&object)) return literal_pattern(local->name);
+    if (const auto* file = std::get_if<rules::FileObject>(&object)) return rules::option_pattern(file->path);
+    if (const auto* local = std::get_if<rules::UnixObject>(&object))
+        return rules::option_pattern(local->name);
     if (const auto* host = std::get_if<rules::HostName>(&object)) return one_host(host->name);
     return endpoint_text(std::get<rules::Endpoint>(object));
 }

@@ -32,13 +32,11 @@ bool private_address(const std::string& host) {
     });
 }
 
-/// The value of --except. The first '=' ends the rule's name, "${" would begin a variable, and no argument
-/// holds a NUL.
+/// The value of --except. The first '=' ends the rule's name.
 std::string exception(const std::string& rule, const std::string& object) {
-    if (rule.find('=') != std::string::npos || object.find("${") != std::string::npos ||
-        object.find('\0') != std::string::npos)
-        return rule + "=PATTERN";
-    return shell_quote(rule + '=' + rules::quote_glob(object));
+    const std::optional<std::string> pattern = rules::option_pattern(object);
+    if (!pattern || rule.find('=') != std::string::npos) return rule + "=PATTERN";
+    return shell_quote(rule + '=' + *pattern);
 }
 
 /// Returns the exit status.

@@ -25,12 +25,6 @@ std::string counted(std::uint64_t count) {
     return "seen " + std::to_string(count) + (count == 1 ? " time" : " times");
 }
 
-/// Whether a rule for this name is for it alone. In audit mode names of any bytes are looked up.
-bool is_one_host(const std::string& name) {
-    const auto host = rules::parse_host(name);
-    return host && !host->suffix;
-}
-
 }  // namespace
 
 /// "STEM-3", with the next free number.
@@ -113,7 +107,7 @@ void Suggestion::network_rules(Json& rules, Json& examples) const {
             if (evidence.socket_type == "datagram") rule["protocol"] = "datagram";
         } else {
             const auto where = endpoint(key.object);
-            const bool named = is_one_host(evidence.domain);
+            const bool named = rules::is_one_host(evidence.domain);  // in audit mode it may be any bytes
             const auto address = rules::parse_address(where->host);
             if (key.operation == "connect")
                 rule[named ? "host" : "address"] = named ? evidence.domain : where->host;

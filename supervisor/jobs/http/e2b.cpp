@@ -9,6 +9,7 @@
 #include "base/json_read.hpp"
 #include "base/number.hpp"
 #include "supervisor/jobs/http/e2b_program.hpp"
+#include "supervisor/jobs/http/regular_program.hpp"
 #include "supervisor/jobs/strict_json.hpp"
 
 namespace callgate::jobs::http {
@@ -43,7 +44,8 @@ void check_members(const json& request, std::string_view what, std::initializer_
 }
 
 json whole_process_job(std::string_view path, std::string_view input) {
-    return {{"command", {"python3", "-c", e2b_program, path}}, {"stdin_base64", in_base64(input)}};
+    return {{"command", {"python3", "-c", with_regular(e2b_program), path}},
+            {"stdin_base64", in_base64(input)}};
 }
 
 /// Why a job has no answer of its own.

@@ -5,9 +5,9 @@
 
 namespace callgate::jobs::http {
 
-/// For python3: its argument is the request's path. For files, stdin has one line of JSON about the request,
-/// then its body, and the answer is one line. For `/contexts` each further line of stdin is a cell or the
-/// interrupt of one, and what a cell tells are lines.
+/// For python3, behind `regular_program`: its argument is the request's path. For files, stdin has one line
+/// of JSON about the request, then its body, and the answer is one line. For `/contexts` each further line of
+/// stdin is a cell or the interrupt of one, and what a cell tells are lines.
 ///
 /// It runs under the job's rules, and so does what it starts. A cell can write lines itself, and then
 /// deceives its own client.
@@ -117,18 +117,6 @@ def query_of(text):
         if name != "path":
             raise Failed("unimplemented", f"the parameter {name} is not offered here: all runs as the user that serves, and a token lets in")
     return dict(pairs)
-
-def regular(path, flags):
-    """Opened so that nothing is waited for. Jobs may have put a FIFO there, or a link to a device that has no end."""
-    try:
-        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        if error.errno == errno.ENXIO:  # a FIFO that nobody reads, a socket
-            raise ValueError(f"{path}: no regular file") from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise ValueError(f"{path}: no regular file")
-    return descriptor
 
 def read_file(query):
     with open(regular(path_of(query["path"]), os.O_RDONLY), "rb") as file:

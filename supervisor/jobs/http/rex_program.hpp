@@ -56,22 +56,9 @@ def execute(asked):
                                                       f"Stdout:\n{told['stdout']!r}\nStderr:\n{told['stderr']!r}"))
     return told
 
-def regular(path, flags):
-    """Opened so that nothing is waited for. Jobs may have put a FIFO there, or a link to a device that has no end."""
-    try:
-        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        if error.errno == errno.ENXIO:  # a FIFO that nobody reads, a socket
-            raise ValueError(f"{path}: no regular file") from None
-        raise
-    kind = os.fstat(descriptor).st_mode
-    if stat.S_ISDIR(kind):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(kind):
-        raise ValueError(f"{path}: no regular file")
-    return descriptor
-
 def read_file(asked):
+    if os.path.isdir(asked["path"]):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), asked["path"])
     with open(regular(asked["path"], os.O_RDONLY), encoding=asked.get("encoding"), errors=asked.get("errors")) as file:
         content = file.read(MAX_FILE + 1)
     if len(content) > MAX_FILE:

@@ -5,6 +5,7 @@
 
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
+#include "supervisor/jobs/http/regular_program.hpp"
 #include "supervisor/jobs/http/rex_program.hpp"
 #include "supervisor/jobs/strict_json.hpp"
 
@@ -48,7 +49,7 @@ bool is_rex_path(std::string_view path) {
 }
 
 std::string rex_job(std::string_view path, std::string_view body, std::string_view type) {
-    json job = {{"command", {"python3", "-c", rex_program, path}}};
+    json job = {{"command", {"python3", "-c", with_regular(rex_program), path}}};
     if (path == "/upload") {
         Buffer encoded;
         append_base64(encoded, "Content-Type: " + std::string(type) + "\r\n\r\n" + std::string(body));
