@@ -187,7 +187,6 @@ void EventLoop::on_event(const Event& event) {
             outcome_.bytes_written = event.bytes_written;
             outcome_.processes = event.processes;
             outcome_.directory_removed = event.directory_removed();
-            order(Order::Kind::dismiss);
             finish();
             break;
         case Event::Kind::ready:

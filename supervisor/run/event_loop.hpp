@@ -53,7 +53,7 @@ public:
     /// Blocks the signals that it handles in the calling thread: call before any thread is made.
     EventLoop();
 
-    /// Returns when no process of the tree is left. It has then dismissed the guardian; the caller reaps it.
+    /// Returns when no process of the tree is left. The guardian then waits to be dismissed.
     /// Fills the outcome except for the supervisor's own counts.
     [[nodiscard]] RunOutcome run(agent::Guardian& guardian, Settings settings);
 

@@ -287,8 +287,12 @@ void Launched::let_go() {
     guardian.go.reset();
 }
 
-bool Launched::dismiss_and_reap() {
+void Launched::dismiss() const {
     if (guardian.orders) write_word(guardian.orders.get(), agent::Order{agent::Order::Kind::dismiss, 0});
+}
+
+bool Launched::dismiss_and_reap() {
+    dismiss();
     return reap();
 }
 

@@ -46,6 +46,8 @@ public:
     [[nodiscard]] UniqueFd take_listener();
     void let_go();
 
+    /// Tells the guardian that the supervisor cleans up and reports itself.
+    void dismiss() const;
     /// Tells the guardian to end what is left of the tree, and reaps it. False if the guardian was killed or
     /// could not remove the private directory.
     bool dismiss_and_reap();

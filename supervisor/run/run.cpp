@@ -231,10 +231,12 @@ RunOutcome Run::Parts::failed(const std::exception& failure) {
     return outcome;
 }
 
-/// A guardian that removed the directory has only to exit, so `exited` does not wait for it.
+/// The guardian waits until then: it does the same if this process is killed before it has. A guardian that
+/// removed the directory has only to exit, so `exited` does not wait for it.
 void Run::Parts::clean_up(const RunOutcome& outcome, const RunNotices& notices) {
     if (request_.keep_capabilities != 0) use_permitted_capabilities();
     agent::remove_created_ipc(launched_.made.objects());
+    launched_.dismiss();
     const bool early = outcome.directory_removed && notices.exited;
     if (early) notices.exited(outcome.exit_status);
     if (launched_.guardian.pid > 0) directory_remains_ = !launched_.reap();
@@ -262,6 +264,8 @@ int Run::Parts::run(const Command& command, const RunNotices& notices) {
             const rules::Request change{rules::Operation::modify, rules::FileObject{path}, {}, {}};
             return compiled_.enforced->evaluate(change).action >= rules::Action::deny;
         });
+    // What kills this process now ends a command that has ended already: one report is enough.
+    if (launched_.report.wanted()) launched_.set_lost_report("");
     if (const std::string text = conclude({.facts = known,
                                            .report = report_,
                                            .refusals = &refusals_,

@@ -7,6 +7,7 @@ by the pid that started them.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import errno
@@ -468,7 +469,8 @@ class Box:
                 process.wait()
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream:
-                    stream.close()
+                    with contextlib.suppress(BrokenPipeError):  # what nobody read any more
+                        stream.close()
         try:
             self.replays.check(self)
         finally:

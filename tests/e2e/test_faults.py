@@ -5,6 +5,7 @@ is alive, and every file that exists is named by a whole line of the log.
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import resource
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +120,39 @@ def test_guardian_reports_the_lost_supervisor(box):
         run.assert_nothing_left()
         lost_is_reported(run)
         run.reap()
+
+
+def test_what_is_left_is_removed_although_the_supervisor_dies_after_its_command(box):
+    """Killed while it writes its report, which nobody reads: the guardian removes objects and control groups in its place."""
+    def existing(identifier: int) -> bool:
+        return any(int(line.split()[1]) == identifier for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:])
+
+    def groups(run: str) -> list[Path]:
+        return list(Path("/sys/fs/cgroup").rglob(f"callgate-{run}"))
+
+    report = box.root / f"tmp{box.counter + 1}.report"
+    os.mkfifo(report)
+    box.own(report)
+    unread = os.open(report, os.O_RDWR | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(unread, b"x" * 4096):
+            pass
+    script = "import ctypes; print(ctypes.CDLL(None).shmget(0, 4096, 0o1600), flush=True); input()"
+    with reaper():
+        run = Watched(box, ["/usr/bin/python3", "-c", script], {"version": 1, "default": "allow", "rules": []}, ["--memory", "500M"])
+        identifier = int(run.lines(1)[0])
+        name = run.records()[0]["callgate"]["run"]
+        assert existing(identifier) and (groups(name) or box.user.kind == "user"), "there is something to remove"
+        run.send()
+        harness.until(lambda: run.records()[-1]["event"]["action"] == "run.end", "the end is on record")
+        assert run.process.poll() is None, "it waits for a reader of its report"
+        run.process.kill()
+        run.finish()
+        run.assert_nothing_left()
+        run.reap()
+    os.close(unread)
+    harness.until(lambda: not existing(identifier), "the object's end")
+    harness.until(lambda: not groups(name), "the control group's end")
 
 
 def guardian_round(box) -> int:

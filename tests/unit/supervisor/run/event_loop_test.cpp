@@ -51,7 +51,6 @@ TEST_CASE("an exit is the command's own status, with the tree's usage") {
         ended.max_rss_kb = 7;
         ended.processes = 4;
         guardian.send(ended);
-        guardian.await(Order::Kind::dismiss);
     });
     CHECK(outcome.outcome == Outcome::exited);
     CHECK(outcome.exit_status == 3);
@@ -254,7 +253,6 @@ TEST_CASE("SIGINT never ends the tree, however often it comes") {
             }
             guardian.await(Order::Kind::signal);
             guardian.end_with(Event::Kind::exited, 0);
-            guardian.await(Order::Kind::dismiss);
         },
         {}, 1ms);
     CHECK(outcome.outcome == Outcome::exited);
