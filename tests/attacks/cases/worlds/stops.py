@@ -324,15 +324,14 @@ class InTheBackground(Attack):
             begun, refused = Path(f"{result}.begun"), Path(f"{result}.refused")
             harness.until(lambda: begun.exists() or refused.exists(), "the attack has begun, or was refused")
             job = harness.children(pty.process.pid)
-            end = time.monotonic() + 20
             # Typed until the attack has it or, where it is supervised, until the shell has it often enough.
-            count = 0
-            while time.monotonic() < end and not result.exists() and not (supervised and count >= (6 if refused.exists() else 40)):
-                pty.type(f"echo TYPED-9 {count} $((40 + 2))\n")
-                answer = f"TYPED-9 {count} 42".encode()
-                if not pty.until(answer, 0.5) and not supervised:
-                    continue
-                count += 1
+            enough = (6 if refused.exists() else 40) if supervised else 10**9
+            tried = count = unanswered = 0
+            while not result.exists() and tried < 1000 and count < enough and unanswered < (20 if supervised else 6):
+                tried += 1
+                pty.type(f"echo TYPED-9 {tried} $((40 + 2))\n")
+                answered = pty.until(f"TYPED-9 {tried} 42".encode(), 0.5)
+                count, unanswered = (count + 1, 0) if answered else (count, unanswered + 1)
             # A shell that answers no more has lost its terminal, whoever reads there.
             return result.exists() or count < 5, f"{count} {pty.seen[-600:]!r} {refused.read_text() if refused.exists() else ''} {job}"
         finally:
