@@ -264,7 +264,7 @@ int Run::Parts::run(const Command& command, const RunNotices& notices) {
             const rules::Request change{rules::Operation::modify, rules::FileObject{path}, {}, {}};
             return compiled_.enforced->evaluate(change).action >= rules::Action::deny;
         });
-    // What kills this process now ends a command that has ended already: one report is enough.
+    // The command has ended: a supervisor that is killed from now on is not reported as lost.
     if (launched_.report.wanted()) launched_.set_lost_report("");
     if (const std::string text = conclude({.facts = known,
                                            .report = report_,
