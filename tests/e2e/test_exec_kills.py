@@ -446,7 +446,8 @@ class Load:
                 if not ended and not service.end.startswith("SIGTERM"):
                     disturbed.append(about)
             elif KINDS[kind].right(number, answer):
-                assert ran == 1, f"did not run: {about}"
+                # On a busy machine its time may be over before its first line.
+                assert ran == 1 or answer["report"]["outcome"] == "timeout", f"did not run: {about}"
                 self.counts["right"] += 1
             else:
                 self.counts[answer["report"]["outcome"]] += 1
