@@ -2,9 +2,10 @@
 // if it fails once the check is gone.
 //
 // In every other build there is nothing to switch. `check_enabled` is true at compile time, and the program
-// contains no switch name and no variable. The build with CALLGATE_TEST_SWITCHES reads both variables before
-// main. It also takes them out of the environment, so that no command inherits them. A user who may set the
-// environment of that build decides what it checks: it is never installed.
+// contains no switch name and no variable. Only sources ask, never headers: the build with
+// CALLGATE_TEST_SWITCHES compiles those that ask anew, and takes the others from the program. It reads both
+// variables before main, and takes them out of the environment, so that no command inherits them. A user who
+// may set the environment of that build decides what it checks: it is never installed.
 //
 //   CALLGATE_TEST_SWITCH_OFF=NAME[,NAME...]   the checks that are left out
 //   CALLGATE_TEST_LANDLOCK_ABI=N              an older kernel's Landlock: lowers the ABI, never raises it

@@ -3,7 +3,6 @@
 
 #include <string_view>
 
-#include "base/test_switch.hpp"
 #include "rules/model/operation.hpp"
 
 namespace callgate::calls {
@@ -12,11 +11,6 @@ namespace callgate::calls {
 /// repository, and git runs that one's hooks (gitrepository-layout(5)). So does `.jj/repo`. Such an object
 /// counts as a changed repository: a rule on `modify` denies it, and still lets a directory be made. The
 /// caller chooses the kind. It is the call itself (mkdir), or the status of the judged object.
-[[nodiscard]] inline rules::OperationSet create_file(std::string_view path) {
-    rules::OperationSet set = rules::Operation::create;
-    if ((path.ends_with("/.git") || path.ends_with("/.jj/repo")) && check_enabled("git-kind"))
-        set |= rules::Operation::modify;
-    return set;
-}
+[[nodiscard]] rules::OperationSet create_file(std::string_view path);
 
 }  // namespace callgate::calls

@@ -34,7 +34,7 @@ using json_read::text;
 using nlohmann::json;
 
 constexpr std::size_t max_message = std::size_t{1} << 20U;
-constexpr std::size_t max_denials = std::size_t{64} << 10U;
+constexpr std::size_t max_told = std::size_t{64} << 10U;
 constexpr std::size_t max_reason = 300;
 constexpr std::array versions{"2025-06-18", "2025-03-26", "2024-11-05"};
 constexpr int parse_error = -32700, invalid_request = -32600, no_such_method = -32601,
@@ -68,7 +68,7 @@ json object_schema(const char* operations, bool reason) {
     return {{"type", "object"}, {"properties", properties}, {"required", required}};
 }
 
-json tools() {
+json described_tools() {
     return json::array(
         {{{"name", "request_access"},
           {"description",
@@ -89,7 +89,7 @@ json tools() {
 }
 
 Told refused_so_far() {
-    std::string list = list_of_denials(max_denials);
+    std::string list = list_of_denials(max_told);
     return {list.empty() ? "Nothing was refused." : std::move(list)};
 }
 
@@ -125,7 +125,7 @@ Told request_access(const std::string& operation, const std::string& object, con
         const ssize_t got = ::read(output->read.get(), piece.data(), piece.size());
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
-        if (said.size() < max_denials) said.append(piece.data(), static_cast<std::size_t>(got));
+        if (said.size() < max_told) said.append(piece.data(), static_cast<std::size_t>(got));
     }
     return {std::move(said), reap(child->pid) != 0};
 }
@@ -153,7 +153,7 @@ json answer_to(const json& id, const std::string& method, const json& params) {
         return json{{"jsonrpc", "2.0"}, {"id", id}, {"result", std::move(value)}};
     };
     if (method == "ping") return result(json::object());
-    if (method == "tools/list") return result({{"tools", tools()}});
+    if (method == "tools/list") return result({{"tools", described_tools()}});
     if (method == "initialize") {
         const std::string wanted = text(member(params, "protocolVersion"));
         const bool known = std::find(versions.begin(), versions.end(), wanted) != versions.end();

@@ -10,6 +10,8 @@
 
 #include <cstring>
 
+#include "base/test_switch.hpp"
+
 namespace callgate::kernel {
 
 namespace {
@@ -101,6 +103,10 @@ Result<UniqueFd> take_listener(pid_t pid, int number) {
 
 PendingCall::~PendingCall() {
     if (source_ != nullptr) fail(EPERM);
+}
+
+bool PendingCall::waiting() const {
+    return source_ != nullptr && (!check_enabled("still-waiting") || source_->waiting(notification_.id));
 }
 
 bool PendingCall::send(const Answer& answer) {

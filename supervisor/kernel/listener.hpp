@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "base/result.hpp"
-#include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
 
 namespace callgate::kernel {
@@ -106,9 +105,7 @@ public:
     ~PendingCall();
 
     [[nodiscard]] const Notification& notification() const { return notification_; }
-    [[nodiscard]] bool waiting() const {
-        return source_ != nullptr && (!check_enabled("still-waiting") || source_->waiting(notification_.id));
-    }
+    [[nodiscard]] bool waiting() const;
     [[nodiscard]] bool answered() const { return source_ == nullptr; }
     /// Whether the answer was to continue the call in the kernel.
     [[nodiscard]] bool continued() const { return continued_; }

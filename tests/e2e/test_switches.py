@@ -51,6 +51,13 @@ def secret(box):
                             {"id": "secret", "deny": "read", "path": f"{box.tree}/secret"})
 
 
+def test_no_header_asks_for_a_switch():
+    """Only the sources that ask are compiled once more: a header would be asked by others too, in vain."""
+    asking = {str(header.relative_to(SOURCES)) for folder in ("base", "rules", "agent", "relay", "supervisor")
+              for header in (SOURCES / folder).rglob("*.hpp") if re.search("check_enabled|injected_landlock_abi", header.read_text())}
+    assert asking == {"base/test_switch.hpp"}
+
+
 def test_the_release_build_knows_no_switch(box):
     binary = loaded(box.stage.callgate)
     # one word that other code has too proves nothing
