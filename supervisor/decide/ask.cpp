@@ -57,8 +57,7 @@ approval::Subject subject_of(CallContext& context, const Subject& subject) {
     asked.widens = subject.widens;
     asked.program = context.caller.executable;
     if (is_callgate(asked.program)) {
-        const auto caller = context.caller.cache.look_up(context.thread(), context.caller.executable);
-        asked.any_program = asks_for_all(asked.program, caller.process);
+        asked.any_program = asks_for_all(asked.program, context.caller.look(context.thread()).process);
     }
     if (context.needs.parties != nullptr) asked.party = party_of(context);
     asked.arguments.assign(subject.input.arguments.begin(), subject.input.arguments.end());
@@ -95,7 +94,7 @@ std::vector<std::string> bounded(std::vector<std::string> arguments) {
 }
 
 void describe_asker(CallContext& context, Question& question) {
-    const kernel::Identity caller = context.caller.cache.look_up(context.thread(), context.caller.executable);
+    const kernel::Identity& caller = context.caller.look(context.thread());
     question.process = caller.process;
     question.start_time = caller.start_time;
     describe_process(context.needs, question, caller.process, caller.parent);
@@ -205,8 +204,7 @@ Questioned put_question(CallContext& context, const Subject& subject, const rule
     if (context.needs.questions == nullptr) return unasked(ask_verdict, audit::unasked::nobody);
     if (const auto* file = std::get_if<rules::FileObject>(&subject.object); file != nullptr && file->unlinked)
         return unasked(ask_verdict, audit::unasked::unlinked);
-    if (context.caller.executable.empty())
-        static_cast<void>(context.caller.cache.look_up(context.thread(), context.caller.executable));
+    context.caller.look(context.thread());
     approval::Subject asked = subject_of(context, subject);
     Questioned result{.parked = false, .verdict = ask_verdict, .reason = {}};
     std::string key = approval::key_of(asked, ask_verdict.rule_name(), subject.identity);

@@ -78,9 +78,24 @@ enum class Asking : std::uint8_t {
 
 /// The caller of the current call, and a cache of earlier ones. Lives as long as the receiving thread.
 struct CallerInfo {
-    std::string executable;               // path of the current caller's; "": not read yet
-    std::optional<rules::Party> party{};  // of the current caller; nothing: not read yet
+    std::string executable;                      // path of the current caller's; "": not read yet
+    std::optional<kernel::Identity> identity{};  // of the current caller, as `party`; nothing: not read yet
+    std::optional<rules::Party> party{};
     kernel::CallerCache cache;
+
+    /// Reads identity and executable of the current caller, once for each call: so what decides is also what
+    /// the record says. Roots that can change are looked at each time.
+    const kernel::Identity& look(pid_t thread) {
+        if (!identity || kernel::CallerCache::other_roots_expected())
+            identity = cache.look_up(thread, executable);
+        return *identity;
+    }
+    /// Before each call.
+    void forget() {
+        executable.clear();
+        identity.reset();
+        party.reset();
+    }
 };
 
 using enforce::CallEntry;

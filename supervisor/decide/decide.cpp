@@ -16,7 +16,7 @@ namespace callgate::calls {
 namespace {
 
 rules::Verdict evaluate_by(CallContext& context, const rules::RuleSet& rules, const Subject& subject) {
-    if (rules.needs_program()) kernel::executable(context.thread(), context.caller.executable);
+    if (rules.needs_program()) context.caller.look(context.thread());
     rules::Request request{subject.operations, subject.object, context.caller.executable,
                            subject.input.arguments, party_of(context)};
     auto* const endpoint = std::get_if<rules::Endpoint>(&request.object);
@@ -25,7 +25,7 @@ rules::Verdict evaluate_by(CallContext& context, const rules::RuleSet& rules, co
     rules::Verdict verdict = rules.evaluate(request);
     if (verdict.action != rules::Action::allow && verdict.rule == nullptr && !rules.needs_program() &&
         rules.quiet_needs_program()) {
-        kernel::executable(context.thread(), context.caller.executable);
+        context.caller.look(context.thread());
         request.program = context.caller.executable;
         verdict = rules.evaluate(request);
     }
@@ -154,7 +154,7 @@ rules::Verdict failure(rules::Operation operation, int error) {
 }
 
 audit::Caller caller_of(const DecideNeeds& needs, CallerInfo& info, pid_t thread) {
-    const kernel::Identity found = info.cache.look_up(thread, info.executable);
+    const kernel::Identity& found = info.look(thread);
     audit::Caller caller;
     caller.pid = thread;
     caller.parent = found.parent;

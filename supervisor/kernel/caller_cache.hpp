@@ -37,6 +37,7 @@ public:
 
     /// Roots can change from now on. Before any look-up.
     static void expect_other_roots() { roots_change = true; }
+    [[nodiscard]] static bool other_roots_expected() { return roots_change.load(std::memory_order_relaxed); }
 
     /// Like kernel::descriptor_copy, by a cached handle on the thread. If the thread's number was reused, the
     /// handle gives ESRCH: it never stands for another thread.

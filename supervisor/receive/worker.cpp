@@ -170,10 +170,9 @@ bool WorkerPool::Worker::refuse(kernel::PendingCall& call) {
 
 void WorkerPool::Worker::serve(kernel::PendingCall& call, std::int64_t started_ns,
                                std::vector<approval::Approval>* approvals) {
+    caller_info_.forget();
     if (refuse(call)) return;
     if (const enforce::CallEntry* entry = enforce::find_call(call.notification().call)) {
-        caller_info_.executable.clear();
-        caller_info_.party.reset();
         if (NestedRuns* const nested = pool_.needs_.nested; nested != nullptr && nested->any.load()) {
             const Judges* const of_caller = nested->of(call.notification().thread);
             // The thread's number may have been given anew while its mark was read.

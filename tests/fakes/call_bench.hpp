@@ -65,7 +65,7 @@ public:
         return made;
     }
     [[nodiscard]] calls::Call context(const enforce::CallEntry& entry, kernel::PendingCall& call) {
-        caller.executable.clear();
+        caller.forget();
         return {{run.decide, call, caller, entry, monotonic_ns(), approvals}, blocking, buffers};
     }
 

@@ -196,7 +196,7 @@ void run_call(const enforce::CallEntry& entry, const kernel::Notification& notif
     NeverBlocks blocking;
     {
         kernel::PendingCall call(kernel, notification);
-        here.caller->executable.clear();
+        here.caller->forget();
         calls::Call context{{decide, call, *here.caller, entry, monotonic_ns()}, blocking, here.buffers};
         try {
             handler_of(entry)(context, families, here.static_paths);

@@ -47,7 +47,7 @@ void bind_to(NetworkCall& context, PinnedSocket& socket, const SocketAddress& ad
 }
 
 OwnServers::Holder holder_of(NetworkCall& context) {
-    const auto caller = context.caller.cache.look_up(context.thread(), context.caller.executable);
+    const kernel::Identity& caller = context.caller.look(context.thread());
     return {caller.process, context.integer(0), party_of(context)};
 }
 

@@ -30,7 +30,7 @@
 namespace callgate::calls {
 
 names::Asker asker_of(NetworkCall& context) {
-    static_cast<void>(context.caller.cache.look_up(context.thread(), context.caller.executable));
+    context.caller.look(context.thread());
     const auto status = kernel::status(context.thread());
     const pid_t process = status ? status->process : context.thread();
     const auto found = kernel::identity(process);
