@@ -52,6 +52,12 @@ audit::CallInput input_of(const GivenPath& given, std::string_view object) {
     return input;
 }
 
+audit::CallInput input_of(const GivenPath& given, const Place& place) {
+    if (given.directory != nullptr && *given.text == place.leaf && !place.special && !place.trailing_slash)
+        given.directory->assign(place.path, 0, place.path.size() - place.leaf.size() - 1);
+    return input_of(given, place.path);
+}
+
 void pass_errno(Call& context, int error, bool may_continue) {
     const bool may_change = error == ENOENT || error == EEXIST || error == ENOTDIR;
     if (may_continue && !may_change && context.call.may_continue()) {

@@ -55,6 +55,9 @@ enum class TakeBase : std::uint8_t { later, if_relative, always };
 /// The record's view of one path argument. `object`: the path of what it led to, if the directory's may be
 /// known already.
 [[nodiscard]] audit::CallInput input_of(const GivenPath& given, std::string_view object = {});
+/// The same of a path that `resolve_place` led to `place`, without following its last name. So one name alone
+/// starts in the place's own directory, whose path is known.
+[[nodiscard]] audit::CallInput input_of(const GivenPath& given, const Place& place);
 
 /// Identity for the record.
 [[nodiscard]] inline audit::FileIdentity identity_of(const struct stat& status) {

@@ -59,11 +59,13 @@ void create_name(FileCall& context, const PathArgument& argument, std::optional<
     Subject subject;
     subject.operations = made == Made::directory ? OperationSet(Operation::create) : create_file(place->path);
     subject.object = rules::FileObject{place->path};
-    subject.input = input_of(*given);
+    const bool held =
+        made != Made::device && !masked && context.files.grants.allow(subject.operations, place->path);
+    if (!held || made == Made::link || records_every_call(context)) subject.input = input_of(*given, *place);
     subject.input.mode = mode;
     subject.input.second_path = link_text;
     if (masked) subject.note = set_ids_left_out;
-    if (made != Made::device && !masked && context.files.grants.allow(subject.operations, place->path)) {
+    if (held) {
         if (made != Made::link) return let_continue(context, subject);
         // `decide` looks at the caller's root where roots can change.
         if (!records_every_call(context) && !context.files.moves.reserves(place->path) &&

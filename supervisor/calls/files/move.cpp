@@ -221,7 +221,7 @@ struct Rename {
         subject.second_object = rules::FileObject{new_place.path};
         subject.second_operations = at_new();
         subject.identity = identity_of(old_status);
-        subject.input = input_of(given_old);
+        subject.input = input_of(given_old, old_place);
         subject.input.second_path = *given_new.text;
         if (change_filtered(context, subject, {old_place, &old_status},
                             {new_place, replaces ? &new_status : nullptr}, flags))
@@ -252,9 +252,12 @@ struct Rename {
     }
 };
 
-/// Whether relative paths start at the same place.
-bool start_alike(const GivenPath& one, const GivenPath& other) {
-    return one.base.valid() == other.base.valid() && one.directory_fd == other.directory_fd;
+/// Whether both paths start at the same place. Then one handle on it serves both.
+bool start_alike(const FileCall& context, const GivenPath& old_path, const GivenPath& new_path) {
+    const bool absolute = old_path.text->starts_with('/');
+    if (absolute != new_path.text->starts_with('/')) return false;
+    return absolute ||
+           directory_of(context, context.entry.first) == directory_of(context, context.entry.second);
 }
 
 /// The verdict of `basis` on the new name, and on giving it to this object.
@@ -292,9 +295,15 @@ void handle_rename(FileCall& context) {
     WorkerBuffers& buffers = context.buffers;
     auto given_old = read_path_argument(context, context.entry.first, buffers.path, buffers.directory);
     if (!given_old) return context.fail(given_old.error().value());
-    auto given_new =
-        read_path_argument(context, context.entry.second, buffers.second_path, buffers.directory_second);
+    auto given_new = read_path_argument(context, context.entry.second, buffers.second_path,
+                                        buffers.directory_second, EmptyPath::refuse, TakeBase::later);
     if (!given_new) return context.fail(given_new.error().value());
+    const bool alike = start_alike(context, *given_old, *given_new);
+    if (!alike) {
+        const auto taken = take_base(context, context.entry.second, *given_new, buffers.directory_second,
+                                     TakeBase::if_relative);
+        if (!taken) return context.fail(taken.error().value());
+    }
 
     // Names are resolved under the lock, so that none moves until the act.
     std::shared_lock<std::shared_mutex> shared(context.files.names);
@@ -302,10 +311,10 @@ void handle_rename(FileCall& context) {
     for (;;) {
         auto old_place = resolve_place(given_old->request(context.thread(), Follow::no));
         if (!old_place) return context.fail(old_place.error().value());
-        const PathRequest second = given_new->request(context.thread(), Follow::no);
-        auto new_place = start_alike(*given_old, *given_new)
-                             ? resolve_place_beside(*old_place, *given_old->text, second)
-                             : resolve_place(second);
+        PathRequest second = given_new->request(context.thread(), Follow::no);
+        if (alike) second.base = given_old->base.get();
+        auto new_place =
+            alike ? resolve_place_beside(*old_place, *given_old->text, second) : resolve_place(second);
         if (!new_place) return context.fail(new_place.error().value());
         if (!context.call.waiting()) return;
         Rename rename{context, flags, *old_place, *new_place};

@@ -58,12 +58,11 @@ void remove_name(FileCall& context, int flags) {
     subject.operations = rules::Operation::remove;
     subject.object = rules::FileObject{place->path};
     subject.identity = identity_of(there);
-    subject.input = input_of(*given);
     // An object that carries a grant is removed here, so that the grant is forgotten with it.
     const bool carries = context.files.grants.may_carry(place->path);
-    if (!carries && context.files.grants.allow(rules::Operation::remove, place->path)) {
-        return let_continue(context, subject);
-    }
+    const bool held = !carries && context.files.grants.allow(rules::Operation::remove, place->path);
+    if (!held || records_every_call(context)) subject.input = input_of(*given, *place);
+    if (held) return let_continue(context, subject);
 
     const Decision decision = decide(context, subject);
     if (!decision.allowed()) return context.fail(decision.error);
