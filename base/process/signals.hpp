@@ -9,11 +9,10 @@ namespace callgate {
 /// It owns nothing. Take it before anything changes a disposition or the mask.
 struct SignalState {
     sigset_t mask{};
-    sigset_t ignored{};
+    sigset_t ignored{};  // of the signals that callgate itself ignores or catches
 
     [[nodiscard]] static SignalState current();
-    /// Restores it in the calling process: ignored signals stay ignored, all others get the default.
-    /// Async-signal-safe.
+    /// Restores it in the calling process, for the program that it executes next. Async-signal-safe.
     void restore_dispositions() const;
     void restore_mask() const;
 };

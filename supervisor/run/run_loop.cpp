@@ -56,8 +56,10 @@ RunLoop::RunLoop(Needs needs)
       needs_{.decide = deciding_,
              .families = {files_, exec_, network_, ipc_objects_, processes_},
              .keep_capabilities = given_.request.keep_capabilities,
-             .identity = require(kernel::own_identity(given_.request.keep_capabilities),
-                                 "cannot read /proc/self/status"),
+             .identity = given_.request.keep_capabilities == 0
+                             ? kernel::Credentials{}
+                             : require(kernel::own_identity(given_.request.keep_capabilities),
+                                       "cannot read /proc/self/status"),
              .refused = &given_.launched.refused,
              .refusals = &given_.refusals},
       nested_(outermost(), channel_),

@@ -205,7 +205,10 @@ TEST_CASE("signals are for the command what they were for callgate at its start"
     ::sigemptyset(&launch.signals.mask);
     ::sigemptyset(&launch.signals.ignored);
     CHECK(status_line(launch, "SigBlk") == "0000000000000000");
-    CHECK(status_line(launch, "SigIgn") == "0000000000000000");
+    const auto ignores_pipe = [&launch] {
+        return (std::stoull(status_line(launch, "SigIgn"), nullptr, 16) & (1ULL << (SIGPIPE - 1))) != 0;
+    };
+    CHECK_FALSE(ignores_pipe());
 
     struct sigaction before {};
     struct sigaction ignore {};
@@ -216,7 +219,7 @@ TEST_CASE("signals are for the command what they were for callgate at its start"
     launch.signals.ignored = changed.ignored;
     ::sigaddset(&launch.signals.mask, SIGUSR2);
     CHECK(status_line(launch, "SigBlk") == "0000000000000800");
-    CHECK(std::stoull(status_line(launch, "SigIgn"), nullptr, 16) == (1ULL << (SIGPIPE - 1)));
+    CHECK(ignores_pipe());
 }
 
 TEST_CASE("the command has no capability, also as root, and cannot gain one") {
