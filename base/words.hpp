@@ -39,7 +39,10 @@ template <class Words>
 /// Whether `words`, which are separated by single spaces, holds this one.
 [[nodiscard]] inline bool has_word(std::string_view words, std::string_view word) {
     if (word.empty() || word.find(' ') != std::string_view::npos) return false;
-    return (' ' + std::string(words) + ' ').find(' ' + std::string(word) + ' ') != std::string::npos;
+    const auto ends_word = [words](std::size_t at) { return at == words.size() || words[at] == ' '; };
+    for (std::size_t at = words.find(word); at != std::string_view::npos; at = words.find(word, at + 1))
+        if ((at == 0 || words[at - 1] == ' ') && ends_word(at + word.size())) return true;
+    return false;
 }
 
 }  // namespace callgate

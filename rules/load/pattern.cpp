@@ -219,7 +219,8 @@ Expected<void> PatternMaker::make(std::string_view pattern, bool unix_socket, st
                        (unix_socket ? ", or with \"@\" for the abstract namespace" : "")};
     Expected<std::string> text = substitute(pattern, true, true);
     if (!text) return text.error();
-    if (const Expected<void> made = make_text(text->empty() ? "/" : *text, into); !made) return made;
+    const std::string_view written = text->empty() ? std::string_view("/") : *text;
+    if (const Expected<void> made = make_text(written, into); !made) return made;
     const bool in_home = pattern == "~" || pattern.starts_with("~/");
     if (!in_home) return {};
     const auto in_other = [&](const std::string& home, bool meant) -> Expected<void> {
@@ -231,11 +232,12 @@ Expected<void> PatternMaker::make(std::string_view pattern, bool unix_socket, st
 }
 
 Expected<void> PatternMaker::make_text(std::string_view text, std::vector<Glob>& into) {
-    const Expected<Glob> glob = Glob::compile(text, GlobKind::path);
+    Expected<Glob> glob = Glob::compile(text, GlobKind::path);
     if (!glob) return glob.error();
     if (const Expected<void> counted = count_alternatives(*glob); !counted) return counted;
-    into.push_back(*glob);
-    for (const Glob::Branch& branch : glob->branches()) {
+    const std::vector<Glob::Branch>& branches = glob->branches();  // they stay where they are
+    into.push_back(std::move(*glob));
+    for (const Glob::Branch& branch : branches) {
         if (!context_.canonical) break;
         const std::optional<std::string> resolved = place(branch.head).elsewhere;
         if (!resolved || *resolved == branch.head) continue;

@@ -24,6 +24,8 @@ public:
         const Glob* glob = nullptr;
     };
 
+    /// Makes room for so many branches.
+    void reserve(std::size_t branches) { pending_.reserve(branches); }
     /// Adds every branch of `glob` for the rule with this index. All `add` come before `freeze`.
     void add(std::uint32_t rule, const Glob& glob);
     void freeze();

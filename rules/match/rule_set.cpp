@@ -93,6 +93,10 @@ private:
 
 Index::Index(std::span<const Rule> rules) {
     digests.reserve(rules.size());
+    std::size_t branches = 0;
+    for (const Rule& rule : rules)
+        for (const Glob& glob : rule.when.path) branches += glob.branches().size();
+    files.reserve(branches);
     for (std::uint32_t number = 0; number < rules.size(); ++number) {
         prepare(rules[number]);
         add(number, rules[number]);

@@ -66,6 +66,15 @@ private:
         if (depth > max_braces) return fail("braces are nested deeper than 16");
         do {
             ++position_;  // '{' or ','
+            const std::size_t first = position_;
+            if (!skip_plain_text(depth)) return false;
+            if (position_ < pattern_.size() &&
+                pattern_[position_] != '{') {  // without braces of its own, as most
+                if (alternatives.size() == max_alternatives) return fail(too_many);
+                alternatives.emplace_back(pattern_.substr(first, position_ - first));
+                continue;
+            }
+            position_ = first;
             Texts one;
             if (!sequence(one, depth)) return false;
             if (alternatives.size() + one.size() > max_alternatives) return fail(too_many);
@@ -111,7 +120,11 @@ private:
         Texts product;
         product.reserve(all.size() * alternatives.size());
         for (const std::string& before : all) {
-            for (const std::string& after : alternatives) product.push_back(before + after);
+            for (const std::string& after : alternatives) {
+                std::string& text = product.emplace_back();
+                text.reserve(before.size() + after.size() + pattern_.size() - position_);  // for what follows
+                text.append(before).append(after);
+            }
         }
         all = std::move(product);
         return true;
