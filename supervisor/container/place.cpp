@@ -20,6 +20,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/test_switch.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::container {
@@ -105,6 +106,11 @@ Expected<Place> Place::of(pid_t process, pid_t first) {
     }
     place.root_.reset(::open(("/proc/" + number + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!place.root_) return failed("its root cannot be opened");
+    const auto numbers = kernel::own_numbers(first);
+    if (!numbers) return failed("its first process cannot be found");
+    if (numbers->process != 1 && check_enabled("container-first"))
+        return Problem{
+            "it has the PID namespace of another container, whose processes these rules do not hold"};
     if (!shows(place.root_, pid_namespace)) return Problem{"its /proc is not that of its own PID namespace"};
     place.numbers_ = own_procfs();
     if (!place.numbers_) return failed("no procfs can be made");

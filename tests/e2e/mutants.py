@@ -208,6 +208,7 @@ CHECKS = (
     Mutant("kept-capabilities", ("native.not_kept",), user="root", beside="identity"),
     Mutant("container-peer", (), user="root", test="test_agent_oci.py::test_another_user_is_refused"),
     Mutant("container-links", (), user="root", test="test_agent_oci.py::test_a_rule_that_leads_through_a_link_is_refused"),
+    Mutant("container-first", (), user="root", test="test_agent_oci.py::test_a_container_among_the_processes_of_another_does_not_start[runc]"),
     Mutant("container-held", (), user="root", test="test_agent_oci.py::test_rules_that_cannot_be_held_have_no_profile[give the agent --ask socket]"),
     Mutant("container-rules-owner", (), user="root", test="test_agent_oci.py::test_rules_that_others_may_write_are_refused"),
     Mutant("container-devices", (), user="root", test="test_agent_oci.py::test_devices_are_those_of_the_container[runc]"),

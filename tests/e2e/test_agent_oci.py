@@ -110,9 +110,11 @@ class Agent:
 
     def bundle(self, script: str, rules: str | None, *, profile: dict[str, Any] | None, user: int = 0, mapped: bool = False,
                capabilities: tuple[str, ...] = ("CAP_DAC_OVERRIDE", "CAP_SETUID", "CAP_SETGID", "CAP_KILL"), share: tuple[str, ...] = (),
-               mounted: str = "") -> None:
+               mounted: str = "", beside: int = 0) -> None:
         namespaces = [one for one in ("mount", "pid", "ipc", "uts", "cgroup", *(["user"] if mapped else [])) if one not in share]
         linux: dict[str, Any] = {"namespaces": [{"type": one} for one in namespaces]}
+        if beside:
+            linux["namespaces"][namespaces.index("pid")]["path"] = f"/proc/{beside}/ns/pid"
         if mapped:
             linux["uidMappings"] = linux["gidMappings"] = [{"containerID": 0, "hostID": 100000, "size": 65536}]
         if profile:
@@ -461,6 +463,25 @@ def test_a_container_that_is_refused_does_not_start(made, what):
     agent.await_line(why)
     agent.await_line("its calls fail")
     assert agent.run(RUNTIMES[-1], "cat /data/open") == (0, "open to all\n")  # the twin
+
+
+@EACH
+def test_a_container_among_the_processes_of_another_does_not_start(made, runtime):
+    """It could signal and trace processes that its rules do not hold, and act by them."""
+    agent = made()
+    ends = "busybox killall sleep && echo ended it"
+    for supervised in (False, True):  # the control
+        first = agent.start(runtime, "sleep 1000 & echo began; wait; echo woken; read -r line", supervised=False)
+        assert first.stdout.readline() == "began\n"
+        told = subprocess.run([*agent.room, runtime, "state", first.args[-1]], capture_output=True, text=True, check=True)  # type: ignore[index]
+        code, said = agent.run(runtime, ends, supervised=supervised, beside=json.loads(told.stdout)["pid"])
+        assert ("ended it" in said) != supervised and (code == 0) != supervised, said
+        if supervised:
+            agent.await_line("it has the PID namespace of another container")
+            assert agent.run(runtime, "sleep 1000 & " + ends) == (0, "ended it\n")  # the twin
+            subprocess.run([*agent.room, runtime, "kill", first.args[-1], "KILL"], check=True, capture_output=True)  # type: ignore[index]
+        said = first.communicate("", timeout=harness.DEADLINE)[0]
+        assert ("woken" in said) != supervised, said
 
 
 def test_another_profile_is_refused(made):
