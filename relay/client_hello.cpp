@@ -97,7 +97,7 @@ std::optional<std::string> read_server_name(std::string_view extension) {
 
 /// Reads the part of a hello behind its type and length.
 ClientHello read_body(std::string_view body) {
-    constexpr std::size_t server_name = 0;
+    constexpr std::size_t server_name = 0, encrypted_hello = 0xfe0d, first_draft = 0xfe08;
     ClientHello foreign{ClientHello::State::foreign, {}, 0}, hello{ClientHello::State::unnamed, {}, 0};
     Reader reader(body);
     static_cast<void>(reader.take(2 + 32));  // version, random
@@ -108,17 +108,20 @@ ClientHello read_body(std::string_view body) {
     if (reader.empty()) return hello;
     Reader extensions(reader.vector(2));
     if (reader.bad() || !reader.empty()) return foreign;
+    bool hidden = false;
     while (!extensions.empty()) {
         const std::size_t type = extensions.number(2);
         const std::string_view content = extensions.vector(2);
         if (extensions.bad()) return foreign;
+        hidden = hidden || (type >= first_draft && type <= encrypted_hello);
         if (type != server_name) continue;
         const auto name = read_server_name(content);
         // A second name could be the one that the server reads.
-        if (!name || hello.state == ClientHello::State::named) return foreign;
+        if (!name || hello.state != ClientHello::State::unnamed) return foreign;
         hello.state = ClientHello::State::named;
         hello.name = *name;
     }
+    if (hidden) hello.state = ClientHello::State::hidden;
     return hello;
 }
 

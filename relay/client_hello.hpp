@@ -2,6 +2,9 @@
 //
 // An attacker controls every byte, and how the bytes come in pieces. Nothing is copied but the name, and no
 // length is trusted. See RFC 8446 (4.1.2, 4.1.4, 5.1) and RFC 6066 (3).
+//
+// A hello with an encrypted one inside (RFC 9849) counts as hidden, whatever name it shows. Browsers send one
+// that nobody can decrypt, too, and it cannot be told from a real one.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +23,7 @@ struct ClientHello {
         incomplete,  // more bytes are needed
         named,       // `name` is what the client asks for
         unnamed,     // a client hello without a server's name
+        hidden,      // it holds a second hello, encrypted, whose name the server may follow
         foreign,     // not the beginning of TLS
     };
     State state = State::incomplete;

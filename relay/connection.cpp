@@ -109,6 +109,8 @@ Connection::Progress Connection::read_first_hello(std::vector<char>& buffer) {
             return refuse(Beginning::not_tls, {});
         case ClientHello::State::unnamed:
             return refuse(Beginning::no_name, {});
+        case ClientHello::State::hidden:
+            return refuse(Beginning::hidden_name, hello.name);
         case ClientHello::State::named:
             break;
     }
@@ -172,7 +174,8 @@ bool Connection::judge_second_hello(std::string_view records) {
         return true;
     }
     judged_known_ = judged_taken_ = false;  // the first hello's name no longer holds
-    static_cast<void>(refuse(Beginning::other_name, hello.name));
+    const bool hidden = hello.state == ClientHello::State::hidden;
+    static_cast<void>(refuse(hidden ? Beginning::hidden_name : Beginning::other_name, hello.name));
     return false;
 }
 
@@ -230,7 +233,7 @@ Connection::Progress Connection::refuse(Beginning beginning, std::string_view na
     phase_ = Phase::refused;
     std::vector<char> unread(longest_hello);
     static_cast<void>(::recv(client_.get(), unread.data(), unread.size(), MSG_DONTWAIT));
-    if (beginning == Beginning::other_name || beginning == Beginning::no_name)
+    if (beginning != Beginning::not_tls && beginning != Beginning::server_first)
         static_cast<void>(
             ::send(client_.get(), access_denied.data(), access_denied.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     return Progress::over;

@@ -37,6 +37,7 @@ enum class Beginning : std::uint8_t {
     accepted,      // the client asked for one of the names
     other_name,    // it asked for `name`
     no_name,       // a client hello without a name
+    hidden_name,   // it may ask for another name than `name`, encrypted
     not_tls,       // something else than a client hello
     server_first,  // the server spoke first: not TLS
     abandoned,     // an end came before a whole hello, or the connection never came

@@ -141,6 +141,42 @@ def test_another_name_at_the_same_address_gets_no_byte_through(box, world):
     assert b"four.example.org" in noted(world)
 
 
+HIDING = """
+import socket, ssl, sys
+written = ssl.MemoryBIO()
+session = ssl._create_unverified_context().wrap_bio(ssl.MemoryBIO(), written, server_hostname="four.example.org")
+try:
+    session.do_handshake()
+except ssl.SSLWantReadError:
+    pass
+hello = written.read()
+message = hello[9:]  # behind the heads of record and message
+at = 34 + 1 + message[34]
+at += 2 + int.from_bytes(message[at:at + 2], "big")
+at += 1 + message[at]
+number = lambda value, size: value.to_bytes(size, "big")
+more = number(int(sys.argv[1], 16), 2) + number(9, 2) + b"encrypted"
+message = message[:at] + number(len(message) - at - 2 + len(more), 2) + message[at + 2:] + more
+message = b"\\1" + number(len(message), 3) + message
+server = socket.create_connection(("four.example.org", int(sys.argv[2])), 20)
+server.sendall(hello[:3] + number(len(message), 2) + message)
+server.shutdown(socket.SHUT_WR)
+server.recv(1)
+"""
+
+
+def test_a_hello_with_an_encrypted_one_inside_gets_no_byte_through(box, world):
+    """The server at the address may follow the name within. The twin: an extension that nobody knows."""
+    enter(box, world)
+    hiding, plain = ([PYTHON, "-c", HIDING, one, str(NOTING)] for one in ("fe0d", "fafa"))
+    noted(world)
+    for line, options, through in ((hiding, None, True), (hiding, allowed("four.example.org", port=NOTING)[1:], True),
+                                   (plain, allowed("four.example.org", port=NOTING), True), (hiding, allowed("four.example.org", port=NOTING), False)):
+        done = box.run(line, supervised=False) if options is None else box.run(line, rules(), options=options)
+        assert noted(world).endswith(b"encrypted") == through, done.describe()
+    assert "may ask for another name than it shows" in done.errors, done.describe()
+
+
 def test_names_bound_to_one_address_open_each_other_only_if_both_are_allowed(box, world):
     enter(box, world)
     line = [PYTHON, "-c", PYTHON_CLIENT, "four.example.org", str(TLS), "old.example.org"]

@@ -30,6 +30,10 @@ std::string refusal(const relay::Judged& judged) {
                    ", which is no name of this address";
         case relay::Beginning::no_name:
             return "the TLS client named no server";
+        case relay::Beginning::hidden_name:
+            return "the TLS client may ask for another name than it shows (encrypted client hello): turn "
+                   "that "
+                   "off in it, or say \"tls\": \"pass\" in the rule";
         case relay::Beginning::not_tls:
             return "the connection does not begin with TLS (\"tls\": \"pass\" in the rule lets it through)";
         case relay::Beginning::server_first:

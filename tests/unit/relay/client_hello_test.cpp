@@ -48,6 +48,19 @@ TEST_CASE("a second name is refused, because the server could read the other one
     CHECK(read_client_hello(test::in_records(test::hello_with(two), 16384)).state == State::foreign);
 }
 
+TEST_CASE("a hello with an encrypted one inside hides its name, wherever that stands") {
+    const std::string shown = test::name_extension("a.example.org");
+    for (const std::size_t type : {0xfe08, 0xfe0d})
+        for (const std::string& both :
+             {shown + test::extension(type, "inner"), test::extension(type, "") + shown})
+            CHECK(read_client_hello(test::in_records(test::hello_with(both), 16384)).state == State::hidden);
+    const std::string twice = test::extension(0xfe0d, "") + shown + shown;
+    CHECK(read_client_hello(test::in_records(test::hello_with(twice), 16384)).state == State::foreign);
+    for (const std::size_t other : {0xfe07, 0xfe0e})
+        CHECK(read_client_hello(test::in_records(test::hello_with(shown + test::extension(other, "")), 16384))
+                  .state == State::named);
+}
+
 TEST_CASE("a message behind the hello in its record is refused") {
     const std::string message = test::hello_message("a.example.org") + test::hello_message("b.example.org");
     CHECK(read_client_hello(test::in_records(message, 16384)).state == State::foreign);

@@ -107,6 +107,26 @@ TEST_CASE("of a hello with another name not a byte reaches the server") {
     CHECK(bench.advance() == Connection::Progress::over);
 }
 
+TEST_CASE("of a hello with an encrypted one inside not a byte reaches the server") {
+    const std::string hiding = test::in_records(
+        test::hello_with(test::name_extension("a.example.org") + test::extension(0xfe0d, "x")), 16384);
+    Bench first;
+    first.say(first.client.near, hiding);
+    CHECK(first.judged().beginning == Beginning::hidden_name);
+    CHECK(first.silent(first.server.near));
+    CHECK(first.hear(first.client.near, 7) == std::string("\x15\x03\x03\x00\x02\x02\x31", 7));
+    Bench second;
+    const std::string hello = test::client_hello("a.example.org"),
+                      retry = test::in_records(test::server_hello(true), 16384);
+    second.say(second.client.near, hello);
+    CHECK(second.hear(second.server.near, hello.size()) == hello);
+    second.say(second.server.near, retry);
+    CHECK(second.hear(second.client.near, retry.size()) == retry);
+    second.say(second.client.near, hiding);
+    CHECK(second.hear(second.client.near, 7) == std::string("\x15\x03\x03\x00\x02\x02\x31", 7));
+    CHECK(second.silent(second.server.near));
+}
+
 TEST_CASE("half a hello stays here") {
     Bench bench;
     const std::string hello = test::client_hello("a.example.org");
