@@ -168,7 +168,7 @@ def test_a_token_is_asked_for(box):
         assert [server.ask(path, job)[0] for path in (f"/{TOKEN}x/v1/jobs", f"//{TOKEN}/v1/jobs", f"/v1/jobs/{TOKEN}", f"/v1/jobs?{TOKEN}")] == [401] * 4
         assert server.ask("/metrics")[0] == 401
         assert [server.ask(path)[0] for path in ("/healthz", f"/{TOKEN}/healthz", f"/{TOKEN}/metrics")] == [200] * 3
-        for path, headers in ((f"/{TOKEN}/v1/jobs", {}), ("/v1/jobs", {"Authorization": f"Bearer {TOKEN}"})):
+        for path, headers in ((f"/{TOKEN}/v1/jobs", {}), *(("/v1/jobs", {"Authorization": f"{word} {TOKEN}"}) for word in ("Bearer", "bearer", "BEARER"))):
             status, answer = server.ask(path, job, headers)
             assert status == 200 and answer["output"] == f"twin{errno.ECONNREFUSED}\n" and "denied" in answer["error"], answer
     assert not (box.root / "one.sock").exists()
