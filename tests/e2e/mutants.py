@@ -314,6 +314,7 @@ CHECKS = (
         ("former-names", "test_an_address_that_was_dropped_is_looked_up_again"),
         ("local-names", "test_names_of_the_local_network_stay_here"),
         ("names-of-suffix", "test_names_below_one_suffix_are_limited"))),
+    Mutant("tls-name-here", (), user="root", test="test_sni.py::test_a_name_of_another_port_opens_nothing_here"),
     Mutant("tls-name", (), user="root", test="test_sni.py::test_another_name_at_the_same_address_gets_no_byte_through"),
     Mutant("outer-rules", (), test="test_nested.py::test_an_inner_allow_does_not_widen"),
     Mutant("nested-narrows", (), test="test_nested.py::test_an_inner_allow_does_not_widen"),

@@ -133,7 +133,7 @@ def test_another_name_at_the_same_address_gets_no_byte_through(box, world):
     assert b"evil.example.com" in noted(world), done.describe()  # and without --sni
     done = box.run(evil, rules(), options=allowed("four.example.org", port=NOTING))
     assert noted(world) == b"" and done.code != 0, done.describe()
-    assert "evil.example.com, which is no name of this address" in done.errors, done.describe()
+    assert "evil.example.com, which is no name that the rules allow at this address and port" in done.errors, done.describe()
     connects = [one for one in done.decisions() if one["event"]["action"] == "connect"]
     assert [one["callgate"]["verdict"] for one in connects] == ["allow", "deny"], done.describe()
     twin = curl("four.example.org", NOTING, "-m", "2")
@@ -185,6 +185,18 @@ def test_names_bound_to_one_address_open_each_other_only_if_both_are_allowed(box
     both = ["sh", "-c", 'getent hosts old.example.org && exec "$@"', "sh", *line]
     done = box.run(both, rules(), options=allowed("four.example.org", "old.example.org"))
     assert b"reached" in done.out, done.describe()
+
+
+def test_a_name_of_another_port_opens_nothing_here(box, world):
+    """Both names have the address, and each is allowed on a port of its own."""
+    enter(box, world)
+    line = ["sh", "-c", 'getent hosts old.example.org && exec "$@"', "sh", PYTHON, "-c", PYTHON_CLIENT, "four.example.org", str(TLS)]
+    options = (*allowed("four.example.org"), *allowed("old.example.org", port=NOTING)[1:])
+    for name in ("four.example.org", "old.example.org"):
+        assert b"reached" in box.run([*line, name], rules(), options=options[1:]).out  # the control
+        done = box.run([*line, name], rules(), options=options)
+        assert (b"reached" in done.out) == (name == "four.example.org"), done.describe()
+    assert "old.example.org, which is no name that the rules allow at this address and port" in done.errors, done.describe()
 
 
 def test_what_is_no_tls_needs_a_rule_that_says_so(box, world):

@@ -256,7 +256,8 @@ void connect_internet(NetworkCall& context, Connecting& call) {
         return finish(context, call.socket, decision.sequence, 0, error);
     }
     if (stream && names && goes_through_front(context, subject, verdict))
-        return connect_through_front(context, call.socket, call.address, subject, names, decision.sequence);
+        return connect_through_front(context, call.socket, call.address, subject, verdict, names,
+                                     decision.sequence);
     connect_judged(context, call.socket, call.address, subject, decision.sequence);
 }
 

@@ -1,6 +1,7 @@
 #include "supervisor/calls/network/fronted.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 
@@ -27,7 +28,7 @@ std::string refusal(const relay::Judged& judged) {
     switch (judged.beginning) {
         case relay::Beginning::other_name:
             return std::string("the TLS client asked for ") + judged.name.data() +
-                   ", which is no name of this address";
+                   ", which is no name that the rules allow at this address and port";
         case relay::Beginning::no_name:
             return "the TLS client named no server";
         case relay::Beginning::hidden_name:
@@ -43,6 +44,22 @@ std::string refusal(const relay::Judged& judged) {
             break;
     }
     return {};
+}
+
+/// The names of the address by which the rules allow this very connect. Another one may be allowed on another
+/// port, or to another program.
+std::vector<std::string> allowed_names(NetworkCall& context, const Subject& subject,
+                                       const names::Bindings::Names& names, const rules::Verdict& verdict) {
+    Subject alone = subject;
+    auto& endpoint = std::get<rules::Endpoint>(alone.object);
+    std::vector<std::string> allowed;
+    for (const std::string& name : *names) {
+        const std::array<std::string, 1> one{name};
+        endpoint.names = one;
+        if (evaluate(context, alone).action <= verdict.action || !check_enabled("tls-name-here"))
+            allowed.push_back(name);
+    }
+    return allowed;
 }
 
 /// Records a refusal of the front. The connection is closed whether or not that succeeds.
@@ -92,8 +109,8 @@ bool goes_through_front(NetworkCall& context, const Subject& subject, const rule
 }
 
 void connect_through_front(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
-                           const Subject& subject, const names::Bindings::Names& names,
-                           std::uint64_t sequence) {
+                           const Subject& subject, const rules::Verdict& verdict,
+                           const names::Bindings::Names& names, std::uint64_t sequence) {
     if (!context.blocking.enter()) {
         socket.fd.reset();
         return deny_failure(context, subject, EAGAIN, "overload: too many calls are blocked");
@@ -104,8 +121,8 @@ void connect_through_front(NetworkCall& context, PinnedSocket& socket, const Soc
                                               known.caller, std::string(known.caller.executable), sequence});
     connected->endpoint.names = *connected->names;
     const auto begun = [connected](const relay::Judged& judged) { note_refusal(*connected, judged); };
-    const int error =
-        context.network.front->connect(socket.fd.get(), address.get(), address.length, *names, begun);
+    const int error = context.network.front->connect(socket.fd.get(), address.get(), address.length,
+                                                     allowed_names(context, subject, names, verdict), begun);
     context.blocking.leave();
     finish(context, socket, sequence, 0, error);
 }

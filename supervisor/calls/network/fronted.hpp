@@ -15,9 +15,10 @@ namespace callgate::calls {
 [[nodiscard]] bool goes_through_front(NetworkCall& context, const Subject& subject,
                                       const rules::Verdict& verdict);
 
-/// Connects the socket for a client that asks for one of the names, and answers the call.
+/// Connects the socket for a client that asks for one of the names by which the rules allow this connect, and
+/// answers the call.
 void connect_through_front(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address,
-                           const Subject& subject, const names::Bindings::Names& names,
-                           std::uint64_t sequence);
+                           const Subject& subject, const rules::Verdict& verdict,
+                           const names::Bindings::Names& names, std::uint64_t sequence);
 
 }  // namespace callgate::calls
