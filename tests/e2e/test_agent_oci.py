@@ -21,7 +21,10 @@ from typing import Any, Iterator
 import pytest
 
 import approvers
+import changetable
 import harness
+import opentable
+from test_equality import make_socket_tree
 
 RUNTIMES = [one for one in ("runc", "crun") if shutil.which(one)]
 BUSYBOX = shutil.which("busybox")
@@ -416,6 +419,33 @@ def test_acts_have_no_more_than_the_caller(made, runtime):
     (agent.top / "rootfs/work/mine").unlink()
     code, said = agent.run(runtime, script, user=1000)
     assert "of root" not in said and "Permission denied" in said and {"wrote", "1000"} <= set(said.splitlines()), said
+
+
+SENDS = {**WEB, "rules": [*WEB["rules"], {"id": "streams", "allow": ["connect", "bind"], "unix": ["/work/**", "@**"]},
+                          {"id": "datagrams", "allow": ["connect", "bind"], "unix": ["/work/**", "@**"], "protocol": "datagram"},
+                          {"id": "loopback", "allow": ["connect", "bind"], "address": ["127.0.0.0/8", "::1"], "protocol": ["tcp", "udp"]}]}
+
+
+@pytest.mark.parametrize("probe", ["prog_openprobe", "prog_changeprobe", "prog_sendprobe"])
+def test_calls_answer_as_they_do_bare(made, probe):
+    """Opens that end with a slash, changes of files and names, and messages that hold credentials. What goes to and from /proc is left out."""
+    agent = made(web=SENDS)
+    tree = agent.top / "rootfs/work/tree"
+    shutil.copy(agent.box.program(probe), agent.top / "rootfs/bin/probe")
+    make, table, word = {"prog_openprobe": (opentable.make_tree, opentable.open_cases(Path("/work/tree")), "/,0x"),
+                         "prog_changeprobe": (changetable.make_tree, changetable.change_cases(Path("/work/tree")), ""),
+                         "prog_sendprobe": (make_socket_tree, None, "credentials")}[probe]
+    told = []
+    for supervised in (False, True):
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.mkdir()
+        make(tree)
+        subprocess.run(["chown", "-Rh", "1000:1000", str(tree)], check=True)
+        probing = agent.start(RUNTIMES[0], "cd /work/tree && exec probe", supervised=supervised, user=1000)
+        said = probing.communicate(table.text().decode("latin-1") if table else "", timeout=harness.DEADLINE)[0]
+        told.append([line for line in said.splitlines() if word in line and "/proc" not in line])
+    assert len(told[0]) >= {"prog_openprobe": 20, "prog_changeprobe": 900, "prog_sendprobe": 9}[probe], told[0]
+    assert told[1] == told[0], [(bare, one) for bare, one in zip(*told) if bare != one]
 
 
 def test_a_user_namespace(made):

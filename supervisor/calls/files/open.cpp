@@ -154,6 +154,12 @@ void Opening::run() {
         context_.call.let_continue();
         return;
     }
+    if (wanted_.creates() && given_.text->ends_with('/')) {
+        const auto place =
+            resolve_place(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
+        if (!context_.call.waiting()) return;
+        if (place && !place->special) return context_.fail(EISDIR);
+    }
     constexpr int max_attempts = 64;  // a name that changes more often while it is opened is refused
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
         auto object =

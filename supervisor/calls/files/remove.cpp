@@ -27,6 +27,12 @@ int refused_by_kind(const struct stat& there, bool directory_wanted, bool traili
     return 0;
 }
 
+/// The kernel's error for "." and "..", and for the root (fs/namei.c, do_rmdir and do_unlinkat).
+int refused_by_name(std::string_view name, bool directory_wanted) {
+    if (!directory_wanted) return EISDIR;
+    return name == "." ? EINVAL : name == ".." ? ENOTEMPTY : EBUSY;
+}
+
 void remove_name(FileCall& context, int flags) {
     if ((flags & ~AT_REMOVEDIR) != 0) return context.fail(EINVAL);
     auto given =
@@ -46,7 +52,7 @@ void remove_name(FileCall& context, int flags) {
     if (!place) return pass_errno(context, place.error().value(), true);
     const bool directory_wanted = (flags & AT_REMOVEDIR) != 0;
     struct stat there {};
-    if (place->special) return pass_errno(context, EBUSY, true);
+    if (place->special) return context.fail(refused_by_name(place->bare(), directory_wanted));
     if (::fstatat(place->parent.get(), place->bare().c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
         return context.fail(errno);
     }

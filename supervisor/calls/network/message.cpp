@@ -85,7 +85,10 @@ Result<void> translate_credentials(NetworkCall& context, std::byte* data) {
     std::memcpy(&given, data, sizeof given);
     const auto caller = kernel::status(context.thread());
     if (!caller) return caller.error();
-    if (given.pid != caller->process || (!may_name(*caller, given) && check_enabled("identity-forged")))
+    // In a container the caller's own number is another one than callgate knows it by.
+    const auto numbers = kernel::own_numbers(context.thread());
+    if (!numbers) return numbers.error();
+    if (given.pid != numbers->process || (!may_name(*caller, given) && check_enabled("identity-forged")))
         return errno_code(EPERM);
     given.pid = ::getpid();
     std::memcpy(data, &given, sizeof given);
