@@ -18,7 +18,7 @@ constexpr std::string_view names_of_held_directories =
     ".continue "
     ".windsurf .roo .kiro .qwen .opencode .amazonq .trae .kilocode .factory .junie .augment .crush "
     ".openhands "
-    ".iflow .codebuddy .qoder .tabnine .pi .amp .grok .vibe .mise";
+    ".iflow .codebuddy .qoder .tabnine .pi .amp .grok .vibe .cline .mise";
 constexpr std::string_view names_of_shown_directories =
     ".husky .githooks .lefthook .devcontainer .circleci .mvn .bsp";
 
@@ -56,15 +56,15 @@ constexpr auto held_ends = std::to_array<std::string_view>(
     {".git/config", ".git/config.worktree", ".git/commondir", ".hg/hgrc", ".hg/sharedpath", ".jj/repo",
      ".jj/repo/config.toml", ".sl/config", ".bzr/branch/branch.conf", ".pijul/config", ".devenv.flake.nix",
      ".devenv/load-exports", "_darcs/prefs/defaults", ".vim/coc-settings.json", ".config/mise.toml",
-     ".config/mise/config.toml", "mise/config.toml"});
+     ".config/mise/config.toml", "mise/config.toml", ".github/mcp.json"});
 constexpr auto shown_ends = std::to_array<std::string_view>(
     {".cargo/config.toml", ".git/rebase-merge/git-rebase-todo", "gradle/wrapper/gradle-wrapper.properties"});
 
 /// Directories in which everything counts, by more than one component.
 constexpr auto places = std::to_array<std::string_view>(
-    {".github/workflows/", ".github/actions/", ".github/hooks/", ".gitea/workflows/", ".forgejo/workflows/",
-     ".direnv/bin/", ".yarn/releases/", ".yarn/plugins/", ".clinerules/hooks/", ".config/mise/",
-     "mise/conf.d/"});
+    {".github/workflows/", ".github/actions/", ".github/hooks/", ".github/extensions/", ".github/copilot/",
+     ".gitea/workflows/", ".forgejo/workflows/", ".direnv/bin/", ".yarn/releases/", ".yarn/plugins/",
+     ".clinerules/hooks/", ".config/mise/", "mise/conf.d/"});
 
 /// Hidden names at the top of the work directory that are known to run nothing. Any other counts: no list of
 /// tools is whole.

@@ -16,6 +16,7 @@ ABSENT = {
     "vscode_tasks": ".vscode/tasks.json", "vscode_settings": ".vscode/settings.json", "idea": ".idea/workspace.xml", "zed": ".zed/tasks.json",
     "claude": ".claude/settings.json", "claude_local": ".claude/settings.local.json", "cursor": ".cursor/mcp.json", "codex": ".codex/config.toml",
     "gemini": ".gemini/settings.json", "mcp": ".mcp.json", "opencode": "opencode.json", "aider": ".aider.conf.yml",
+    "aider_cache": ".aider.tags.cache.v4/cache.db",
     "envrc": ".envrc", "mise": "mise.toml", "mise_hidden": ".mise.toml", "mise_folder": ".config/mise/config.toml",
     "exrc": ".exrc", "nvim": ".nvim.lua", "gdbinit": ".gdbinit", "lldbinit": ".lldbinit", "pdbrc": ".pdbrc",
 }
@@ -26,14 +27,16 @@ MORE = (
     ".externalToolBuilders/x.launch", ".trae/mcp.json", ".kilocode/mcp.json", ".factory/mcp.json", ".junie/mcp/mcp.json", ".augment/settings.json",
     ".crush/x", ".openhands/setup.sh", ".iflow/settings.json", ".codebuddy/settings.json", ".qoder/settings.json", ".tabnine/agent/settings.json",
     ".pi/extensions/x.ts", ".amp/settings.json", ".grok/settings.json", ".vibe/config.toml", ".github/hooks/x.json",
+    ".github/extensions/x/extension.mjs",
+    ".github/copilot/settings.json", ".github/mcp.json", ".cline/plugins/x.js", ".cline/hooks/PreToolUse", ".clinerules/hooks/PreToolUse",
     "crush.json", ".crush.json", ".direnv/flake-profile-1.rc", ".direnv/bin/x", ".devenv.flake.nix", ".devenv/load-exports",
     ".envrc.local", ".envrc.private", ".autoenv", ".autoenv.leave", ".autoenv_leave.zsh", ".rvmrc", "mise.dev.toml",
     ".mise.dev.toml", ".miserc.toml", ".rtx.toml", ".mise/tasks/x", ".config/mise/conf.d/x.toml", "mise/conf.d/x.toml", "mise/config.local.toml",
     "_exrc", ".vimrc", "_vimrc", ".gvimrc", ".lvimrc", ".neoconf.json", ".vim/coc-settings.json",
 )
 BESIDE = (
-    "repo", ".jjx", "_darcs/prefs/author", ".vim/spell/en.add", ".github/workflows/x.yml", ".clinerules/rules.txt", "mise.txt", "mise/notes", "crush.txt",
-    "head", "src/HEAD", ".env", ".direnv/python-3.11/bin/x", ".devenv/state/x", ".config/x", ".nvmrc", ".python-version", ".pre-commit-config.yaml",
+    "repo", ".jjx", "_darcs/prefs/author", ".vim/spell/en.add", ".github/workflows/x.yml", ".github/copilot-instructions.md", ".clinerules/rules.txt", "mise.txt", "mise/notes", "crush.txt",
+    "head", "src/HEAD", ".env", ".aider.chat.history.md", ".direnv/python-3.11/bin/x", ".devenv/state/x", ".config/x", ".nvmrc", ".python-version", ".pre-commit-config.yaml",
 )
 # With it, objects and refs, the work directory itself is a repository, whose settings git reads.
 BARE = 'mkdir objects refs && printf "[core]\n\tfsmonitor = %s\n" "$2" > config && echo "ref: refs/heads/x #$2" > "$1"'
