@@ -36,7 +36,16 @@ bool Parties::is_image(const audit::FileIdentity& file) const {
     return file.inode != 0 && inode_.load() == file.inode && device_.load() == file.device;
 }
 
-void Parties::go_on(Stage next, const audit::FileIdentity& image) {
+bool Parties::is_memory(const std::optional<Places>& places) const {
+    const std::lock_guard guard(lock_);
+    return !places || !places_ || *places == *places_;
+}
+
+void Parties::go_on(Stage next, const audit::FileIdentity& image, const std::optional<Places>& places) {
+    {
+        const std::lock_guard guard(lock_);
+        places_ = places;
+    }
     device_.store(image.device);
     inode_.store(image.inode);
     Stage now = stage_.load();

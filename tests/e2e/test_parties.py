@@ -151,6 +151,32 @@ def test_a_variable_of_the_agent_alone_reaches_nothing_that_it_executes(world):
     assert "OWN_KEY=" not in other.text and other.report["environment"]["agents_own"] == [], other.describe()
 
 
+# A tool that is written in the agent's language: it gives what it executes a key of its own, and a server's socket.
+SAME_LANGUAGE = """
+import os, socket, subprocess, sys
+os.environ["OWN_KEY"] = "for the test"
+server = socket.create_server(("127.0.0.1", 0))
+look = "import os, socket, sys; print(os.environ.get('OWN_KEY'), socket.socket(fileno=int(sys.argv[1])).getsockname()[1])"
+line = [sys.executable, "-c", look, str(server.fileno())]
+try:
+    done = subprocess.run(line, pass_fds=[server.fileno()], capture_output=True, text=True)
+    print(done.stdout.strip() == f"for the test {server.getsockname()[1]}", done.stderr, flush=True)
+except OSError as error:
+    print(False, error, flush=True)
+"""
+
+
+def test_a_tool_in_the_agents_language_is_no_agent(world):
+    """The agent's child, which has executed nothing, is held: it gives on neither its key nor a socket. What runs the same interpreter is not."""
+    tool = world.box.file(world.box.tree / "tool.py", SAME_LANGUAGE.encode())
+    world.program.write_text(f"#!/usr/bin/python3\n{SAME_LANGUAGE}\nsubprocess.run([sys.executable, {str(tool)!r}])\n")
+    own = {"id": "own", "allow": ["connect", "bind"], "address": "127.0.0.1", "server": "run"}
+    result = world.box.run([str(world.program)], world.rules(own, environment={"agent": "OWN_KEY"}), env={"OWN_KEY": "cg-key"})
+    lines = result.text.splitlines()
+    assert lines[0].startswith("False") and lines[-1].startswith("True"), result.describe()
+    assert "the agent's descriptor" in result.errors, result.describe()
+
+
 def test_plan_and_explain_show_variables_of_the_agent_alone(world):
     rules = str(world.box.rules_file(world.rules(environment={"agent": "OWN_KEY"})))
     callgate = str(world.box.callgate)

@@ -13,6 +13,7 @@
 #include "base/directory.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/opaque.hpp"
 #include "supervisor/decide/observe.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
@@ -91,8 +92,10 @@ bool is_agents(ExecCall& context, int number, int flags) {
 bool runs_agent(ExecCall& context) {
     struct stat status {};
     const kernel::ReadingCaller reading;
+    const Parties& parties = *context.needs.parties;
     return ::stat(kernel::ProcPath(context.thread(), "exe").text, &status) == 0 &&
-           context.needs.parties->is_image(identity_of(status));
+           parties.is_image(identity_of(status)) &&
+           parties.is_memory(OpaqueMemories::places_of(context.thread()));
 }
 
 Parties::Stage stage_after(ExecCall& context, std::span<const Object* const> files) {

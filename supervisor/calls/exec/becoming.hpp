@@ -30,8 +30,8 @@ namespace callgate::calls {
 /// Makes the caller's process a tool, if it is the command's.
 void leave(ExecCall& context);
 
-/// Whether the caller runs the agent's program: it is the agent, or a child that has executed nothing yet. A
-/// tool that has executed the same program counts, too.
+/// Whether the caller is the agent, or a child of it that has executed nothing yet. A tool that runs the same
+/// program, such as an interpreter, has a memory of its own.
 [[nodiscard]] bool runs_agent(ExecCall& context);
 
 /// Why the caller, which runs the agent's program, may not execute a tool: a descriptor that it would keep.

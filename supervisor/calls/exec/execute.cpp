@@ -83,7 +83,7 @@ private:
     std::vector<Step> steps_;
     bool readable_ = true;                         // the last step, by this identity
     Parties::Stage next_ = Parties::Stage::tools;  // of the command's process, if this succeeds
-    bool leaves_ = false;                          // the caller runs the agent's program, and would be a tool
+    bool leaves_ = false;                          // the caller is the agent, or a copy, and would be a tool
     std::vector<std::string> withheld_;            // then: what it gives of the agent's own variables
 };
 
