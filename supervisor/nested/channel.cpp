@@ -18,6 +18,7 @@
 
 #include "base/json_read.hpp"
 #include "base/json_writer.hpp"
+#include "base/test_switch.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::nested {
@@ -35,6 +36,15 @@ std::string error_line(std::string_view error) {
     });
 }
 
+namespace {
+
+void release(std::string& text) {
+    text.clear();
+    text.shrink_to_fit();
+}
+
+}  // namespace
+
 /// On the channel's thread, until its last handler has ended.
 class Channel::Connection : public std::enable_shared_from_this<Connection> {
 public:
@@ -44,6 +54,7 @@ public:
     Connection& operator=(const Connection&) = delete;
     ~Connection() {
         channel_.connections_.fetch_sub(1);
+        channel_.held_.fetch_sub(held_);
         if (peer_.ended) peer_.ended();
     }
 
@@ -64,8 +75,17 @@ private:
                                 [self = shared_from_this()](const auto& error, auto got) {
                                     if (error) return;  // the last reference goes
                                     self->input_.append(self->piece_.data(), got);
+                                    if (self->holds_too_much()) return;
                                     self->next();
                                 });
+    }
+
+    /// Counts what this connection keeps. True: all of them keep too much, so this one ends.
+    bool holds_too_much() {
+        const std::size_t now = input_.capacity() + output_.capacity();
+        const std::size_t all = channel_.held_.fetch_add(now - held_) + now - held_;
+        held_ = now;
+        return all > max_held && check_enabled("channel-held");
     }
 
     /// Handles the next whole line, or reads on.
@@ -74,11 +94,12 @@ private:
         looked_ = input_.size();
         if (end == std::string::npos) {
             if (input_.size() < max_line) return read();
-            input_.clear();
+            release(input_);
             return write(error_line("the line is too long"), false);
         }
         const std::string line = input_.substr(0, end);
         input_.erase(0, end + 1);
+        input_.shrink_to_fit();
         looked_ = 0;
         handle(line);
     }
@@ -103,8 +124,11 @@ private:
     /// A peer that does not read gets no further answer.
     void write(std::string line, bool go_on = true) {
         output_ = std::move(line) + '\n';
+        if (holds_too_much()) return;
         asio::async_write(stream_, asio::buffer(output_),
                           [self = shared_from_this(), go_on](const auto& error, auto) {
+                              release(self->output_);
+                              static_cast<void>(self->holds_too_much());
                               if (!error && go_on) self->next();
                           });
     }
@@ -115,6 +139,7 @@ private:
     std::array<char, 16384> piece_{};
     std::string input_, output_;
     std::size_t looked_ = 0;  // no newline stands before
+    std::size_t held_ = 0;    // of channel_.held_
 };
 
 Channel::Channel(const std::string& run, const std::string& denials)

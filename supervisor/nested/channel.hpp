@@ -30,6 +30,8 @@ inline constexpr int protocol_version = 1;
 /// The longest line of a request, and of an answer.
 inline constexpr std::size_t max_line = std::size_t{2} << 20U;
 inline constexpr int max_connections = 256;
+/// Bytes of lines that all connections together keep: begun requests, and answers that nobody has read.
+inline constexpr std::size_t max_held = std::size_t{16} << 20U;
 
 class Channel final : public calls::ReservedName {
 public:
@@ -75,6 +77,7 @@ private:
     std::once_flag started_;
     std::shared_ptr<boost::asio::io_context> loop_;
     std::atomic<int> connections_{0};
+    std::atomic<std::size_t> held_{0};  // bytes of lines that the connections keep
 };
 
 /// The line of an answer that something failed. `error` is for a person.

@@ -419,6 +419,31 @@ print("full", full)
     assert said.splitlines() == ["['callgate', 'denials', 'nested', 'ok', 'run']", "the line is too long", "full 1"], said
 
 
+def test_what_connections_keep_in_memory_is_bounded(world):
+    """Requests that have no end; the twin is a long one that has."""
+    said = client(world, """
+import resource, time
+def supervisor():
+    pid = os.getppid()
+    while "callgate" not in open(f"/proc/{pid}/comm").read() or "guard" in open(f"/proc/{pid}/comm").read():
+        pid = int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+    return int(next(line for line in open(f"/proc/{pid}/status") if line.startswith("VmHWM")).split()[1])
+before = supervisor()
+begun = []
+for _ in range(100):
+    one, _ = client(); begun.append(one)
+    try: one.sendall(b"x" * (2000 << 10))
+    except (BrokenPipeError, ConnectionResetError): pass
+print(supervisor() - before < 64 << 10)
+for one in begun: one.close()
+while True:
+    one, stream = client()
+    try: print(ask(stream, do="hello", much="x" * (1000 << 10))["ok"]); break
+    except (ValueError, OSError): pass  # the ends of the others are still to be seen
+""")
+    assert said.splitlines() == ["True", "True"], said
+
+
 def test_the_rules_that_a_run_keeps_are_bounded_and_no_name_comes_twice(world):
     said = client(world, """
 kept = [client() for _ in range(40)]
