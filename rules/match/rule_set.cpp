@@ -308,14 +308,21 @@ namespace {
 
 bool is_filtered(const Verdict& verdict) { return verdict.rule != nullptr && verdict.rule->filtered; }
 
-/// The stricter verdict of a nested run and the run around it. Of two denials a plain one is stricter than
-/// one that hands a filtered copy over. Otherwise the outer one names the verdict: no option of the nested
-/// run changes that.
+bool is_by_run_server(const Verdict& verdict) {
+    return verdict.rule != nullptr && verdict.rule->when.run_server && check_enabled("inner-run-servers");
+}
+
+/// The stricter verdict of a nested run and the run around it. A plain denial is stricter than one that hands
+/// a filtered copy over, and one by a rule is stricter than the default's. Of two allowances that of the
+/// run's own servers is stricter: callgate then connects to no other. Otherwise the outer one names the
+/// verdict: no option of the nested run changes that.
 Verdict narrowed(Verdict own, const Verdict& outer) {
     own.nested = true;
     if (own.action != outer.action) return own.action > outer.action ? own : outer;
-    if (own.action == Action::allow) return outer;
-    return is_filtered(outer) && !is_filtered(own) ? own : outer;
+    if (own.action == Action::allow) return is_by_run_server(own) ? own : outer;
+    const bool by_rule = own.rule != nullptr && !own.rule->quiet && outer.rule == nullptr &&
+                         own.action == Action::deny && check_enabled("inner-rule");
+    return !is_filtered(own) && (is_filtered(outer) || by_rule) ? own : outer;
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "supervisor/calls/files/settings_locks.hpp"
-#include "supervisor/calls/network/own_sockets.hpp"
 
 namespace callgate::nested {
 
@@ -80,6 +79,8 @@ Level::Level(Given given, const Judges& judges, const rules::Plan& plan)
     if (outer.own_servers != nullptr)
         network_.own_servers = &servers_.emplace(given.guardian, *outer.own_servers);
     network_.own_sockets = outer.own_sockets;
+    if (outer.own_sockets != nullptr && plan_.notified.contains(rules::Operation::bind))
+        network_.own_sockets = &sockets_.emplace(*rules_, std::move(given.workdir), *outer.own_sockets);
     network_.udp = outer.udp;
     network_.look_ups = outer.look_ups;
     network_.front = outer.front;

@@ -13,6 +13,7 @@
 #include "rules/plan/rename_check.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/network/own_servers.hpp"
+#include "supervisor/calls/network/own_sockets.hpp"
 #include "supervisor/nested/nested_runs.hpp"
 #include "supervisor/receive/families.hpp"
 
@@ -22,7 +23,7 @@ namespace callgate::nested {
 class Level final : calls::DecisionSink {
 public:
     struct Given {
-        std::string run;
+        std::string run, workdir;
         pid_t guardian = -1;
         UniqueFd guardian_handle;  // pidfd
         bool asks = true;
@@ -78,6 +79,7 @@ private:
     calls::SharedMemory memory_;
     calls::NetworkNeeds network_;
     std::optional<calls::OwnServers> servers_;
+    std::optional<calls::OwnSockets> sockets_;
 
 public:
     calls::DecideNeeds decide;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -168,12 +169,14 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
         return refuse(
             "runs are nested twelve levels deep here, and no deeper: start the command without callgate");
     const std::string name = text(member(request, "run")), rules = text(member(request, "rules"));
+    const std::string workdir = text(member(request, "workdir"));
     const auto guardian = number(member(request, "guardian"));
     if (!is_run_name(name) || rules.empty() || rules.size() > max_rules_text || guardian < 2 ||
-        guardian > 0x7fffffffU || !member(request, "ask").is_boolean() ||
-        !member(request, "sni").is_boolean())
+        guardian > 0x7fffffffU || !workdir.starts_with('/') || workdir.size() > PATH_MAX ||
+        !member(request, "ask").is_boolean() || !member(request, "sni").is_boolean())
         return refuse(
-            "a nested run needs \"run\", \"rules\" of at most 1M, \"guardian\", \"ask\" and \"sni\"");
+            "a nested run needs \"run\", \"rules\" of at most 1M, \"workdir\", \"guardian\", \"ask\" and "
+            "\"sni\"");
     if (truth(member(request, "sni")) && around_.families.network.front == nullptr)
         return refuse(
             "the names of TLS servers are checked by the run around this one, or not at all: give --sni "
@@ -210,6 +213,7 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
                                    [&name](const auto& one) { return one->decide.nested == name; });
     if (known && check_enabled("nested-names")) return refuse("a nested run has had this name");
     Level::Given given{.run = name,
+                       .workdir = workdir,
                        .guardian = static_cast<pid_t>(guardian),
                        .guardian_handle = std::move(handle),
                        .asks = truth(member(request, "ask")),

@@ -78,6 +78,7 @@ Expected<OuterRun::Place> OuterRun::nest(const Wish& wish) {
     const Expected<json> answer = ask({{"do", "nest"},
                                        {"run", wish.run},
                                        {"rules", wish.rules},
+                                       {"workdir", wish.workdir},
                                        {"guardian", wish.guardian},
                                        {"ask", wish.asks},
                                        {"sni", wish.sni}});

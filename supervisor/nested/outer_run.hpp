@@ -30,7 +30,7 @@ public:
     [[nodiscard]] int descriptor() const { return socket_.get(); }
 
     struct Wish {
-        std::string run, rules;  // the name; the rules (rules/load/written_rules.hpp)
+        std::string run, rules, workdir;  // the name; the rules (rules/load/written_rules.hpp)
         pid_t guardian = -1;
         bool asks = true, sni = false;
     };

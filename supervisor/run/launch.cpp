@@ -178,6 +178,7 @@ std::unique_ptr<Launched> Launch::nest(const Compiled& compiled) {
     if (!rules) throw SetupError(rules.error().text);
     const auto place = request.outer->nest({.run = request.run,
                                             .rules = *rules,
+                                            .workdir = request.workdir,
                                             .guardian = run_->guardian.pid,
                                             .asks = request.ask.who != approval::AskSettings::Who::never,
                                             .sni = compiled.sni});

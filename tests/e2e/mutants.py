@@ -324,6 +324,9 @@ CHECKS = (
     Mutant("nested-listing", (), test="test_nested.py::test_the_answer_names_no_entry_of_a_directory_that_its_reader_may_not_list"),
     Mutant("nested-entrance", (), test="test_nested.py::test_a_token_opens_once_and_for_nobody_else"),
     Mutant("nested-over", (), test="test_nested.py::test_a_nested_run_that_lost_its_callgate_may_nothing_contested"),
+    Mutant("inner-run-servers", (), test="test_nested.py::test_a_port_that_the_nested_run_had_and_an_outside_server_has"),
+    Mutant("inner-own-sockets", (), test="test_nested.py::test_a_service_in_the_work_directory_that_the_nested_run_did_not_bind"),
+    Mutant("channel-held", (), test="test_nested.py::test_what_connections_keep_in_memory_is_bounded"),
     # The world comes before the user in the name of that test.
     Mutant("nested-look-ups", (), test="test_nested.py::test_a_name_that_the_nested_run_denies_does_not_leave[root]", user="room"),
     Mutant("RLIMIT_LOCKS", (), test="test_nested.py::test_the_mark_of_another_nested_run_cannot_be_taken[setrlimit]"),

@@ -335,6 +335,113 @@ def test_a_connect_that_the_nested_run_denies(world):
             server.accept()
 
 
+def test_a_copy_without_credentials_needs_the_consent_of_each_level(world):
+    """A plain denial of another level holds for the whole file. So does the default of a level whose rules say nothing of it."""
+    text = b"registry=https://r.example/\n//r.example/:_authToken=" + SECRET.encode() + b"\n"
+    file = world.box.file(world.box.home / ".npmrc", text)
+    filtered = {"id": "copy", "deny": "read", "filtered": True, "path": str(file)}
+    whole = {"id": "whole", "deny": "read", "path": str(file)}
+    def read(outer: list[dict[str, Any]], inner: list[dict[str, Any]], **more: Any) -> bool:
+        result = world.nested(["/bin/cat", str(file)], world.outer(*inner, **more), outer=world.outer(*outer))
+        assert SECRET not in result.text and ("r.example" in result.text) == (result.code == 0), result.describe()
+        return result.code == 0
+    assert read([filtered], [filtered]) and read([filtered], [], default="allow")
+    assert not read([filtered, whole], [filtered]) and not read([filtered], [filtered, whole])
+    assert not read([filtered], []) and not read([filtered], [], default="ask")
+
+
+CONNECTS = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print('cg-reached')"
+SERVES_AND_CONNECTS = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as own:
+    own.bind(sys.argv[1] + ".own"); own.listen()
+    socket.socket(socket.AF_UNIX).connect(sys.argv[1] + ".own"); print("cg-reached")
+"""
+
+
+SERVES_FOR_NESTED = """
+import socket, subprocess, sys
+code, path, *nested = sys.argv[1:]
+own = socket.socket(socket.AF_UNIX); own.bind(path + ".outer"); own.listen()
+for prefix in ([], nested): subprocess.run([*prefix, sys.executable, "-c", code, path + ".outer"])
+"""
+
+
+def test_a_service_in_the_work_directory_that_the_nested_run_did_not_bind(world):
+    """A rule of the outer run names it; the nested run has a rule for the whole work directory alone."""
+    path = world.box.tree / "service.sock"
+    whole = {"id": "sockets", "allow": ["connect", "bind"], "unix": f"{world.box.tree}/**"}
+    named = {"id": "service", "allow": ["connect", "bind"], "unix": f"{world.box.tree}/service*"}
+    with socket.socket(socket.AF_UNIX) as service:
+        service.bind(str(path))
+        service.listen()
+        path.chmod(0o777)
+        code = [PYTHON, "-c", CONNECTS, str(path)]
+        assert "cg-reached" in world.box.run(code, world.outer(named)).text  # the control
+        assert "cg-reached" in world.nested(code, world.outer(named), outer=world.outer(named)).text
+        held = world.nested(code, world.outer(whole), outer=world.outer(named))
+        assert "cg-reached" not in held.text and "callgate-others-sockets" in held.errors, held.describe()
+        twin = world.nested([PYTHON, "-c", SERVES_AND_CONNECTS, str(path)], world.outer(whole), outer=world.outer(named))
+        assert "cg-reached" in twin.text, twin.describe()
+    # A server of the outer run, which its own processes reach.
+    line = [PYTHON, "-c", SERVES_FOR_NESTED, CONNECTS, str(path), *world.words(world.outer(whole), "-q")]
+    both = world.box.run(line, world.outer(whole))
+    assert both.text == "cg-reached\n" and "ConnectionRefusedError" in both.errors, both.describe()
+
+
+# Gets a port, closes it, and connects there when it is told to. Then the same with a server of its own.
+PORT_THAT_IT_HAD = """
+import socket, sys
+def connect(port):
+    try: socket.create_connection(("127.0.0.1", port)).close(); print("cg-reached", flush=True)
+    except OSError as error: print(error, flush=True)
+had = socket.create_server(("127.0.0.1", 0)); port = had.getsockname()[1]; had.close()
+print(port, flush=True); sys.stdin.readline(); connect(port)
+own = socket.create_server(("127.0.0.1", 0)); connect(own.getsockname()[1])
+"""
+OWN_SERVERS = {"id": "own", "allow": ["connect", "bind"], "address": "127.0.0.1", "server": "run"}
+
+
+def own_servers_alone(rules: dict[str, Any]) -> dict[str, Any]:
+    return {**rules, "rules": [*(one for one in rules["rules"] if one.get("id") != "loopback"), OWN_SERVERS]}
+
+
+def test_a_port_that_the_nested_run_had_and_an_outside_server_has(world):
+    """The outer run may connect to every port of loopback, the nested one to its own servers alone."""
+    def play(nested: bool) -> list[str]:
+        rules = world.outer(OWN_SERVERS)
+        words = [*(world.words(own_servers_alone(world.outer()), "-q") if nested else []), PYTHON, "-c", PORT_THAT_IT_HAD]
+        line, _ = world.box.command(words, rules)
+        run = world.box.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        port = int(run.stdout.readline())
+        with socket.create_server(("127.0.0.1", port)):
+            said = run.communicate("go\n")[0]
+        return said.splitlines()
+    assert play(False) == ["cg-reached"] * 2  # the control
+    assert play(True) == ["[Errno 111] Connection refused", "cg-reached"]
+
+
+# Starts a server in a nested run, connects there, and lets a nested run connect to its own server.
+SERVED_BY_NESTED = """
+import socket, subprocess, sys
+serves = "import socket, sys; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); sys.stdin.read()"
+connects = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))); print('cg-reached')"
+nested = subprocess.Popen([*sys.argv[1:], sys.executable, "-c", serves], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+socket.create_connection(("127.0.0.1", int(nested.stdout.readline()))).close()
+print("outer reached", flush=True)
+nested.communicate()
+own = socket.create_server(("127.0.0.1", 0))
+subprocess.run([*sys.argv[1:], sys.executable, "-c", connects, str(own.getsockname()[1])], stderr=subprocess.DEVNULL)
+"""
+
+
+def test_a_server_of_the_nested_run_is_the_outer_runs_too(world):
+    """The other way round it is not: processes of the outer run are out of the nested one's reach."""
+    rules = own_servers_alone(world.outer())
+    result = world.box.run([PYTHON, "-c", SERVED_BY_NESTED, *world.words(rules, "-q")], rules)
+    assert result.text == "outer reached\n", result.describe()
+
+
 # In the outer run: two nested runs. The later one may read the victim; a process of the earlier one takes the mark of the later.
 MARKS = """
 import subprocess, sys, time
@@ -382,7 +489,7 @@ def enter(token):
         try: door.connect("\\0callgate/enter/" + token)
         except OSError as error: return error.strerror
     return "entered"
-wish = dict(run="abcdef", rules=json.dumps({"version": 1, "default": "deny"}), guardian=os.getpid(), ask=True, sni=False)
+wish = dict(run="abcdef", rules=json.dumps({"version": 1, "default": "deny"}), workdir=os.getcwd(), guardian=os.getpid(), ask=True, sni=False)
 """
 
 

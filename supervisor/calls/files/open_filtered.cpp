@@ -55,6 +55,19 @@ std::string_view settings_name(std::string_view path, const FileNeeds& needs) {
     return path;
 }
 
+/// Whether the rules of each level let the harmless part be read. Another rule that denies or asks is about
+/// the whole file. So is the default of a nested run whose rules say nothing of it.
+bool may_be_filtered(const rules::RuleSet& rules, const rules::Request& request) {
+    for (const rules::RuleSet* level = &rules; level != nullptr; level = level->outer()) {
+        const auto all = level->matching(request, rules::Operation::read);
+        const bool free = std::ranges::all_of(all, [](const rules::Rule* rule) {
+            return rule->action == rules::Action::allow || rule->filtered;
+        });
+        if (!free || (all.empty() && level->fallback() != rules::Action::allow)) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 bool Opening::hand_filtered(const Object& object, const Subject& judged, const rules::Verdict& verdict) {
@@ -64,13 +77,10 @@ bool Opening::hand_filtered(const Object& object, const Subject& judged, const r
     if (judged.operations != rules::OperationSet(rules::Operation::read) || !S_ISREG(object.status.st_mode) ||
         object.unlinked)
         return false;
-    // Another rule that denies the file denies its harmless part too.
     const rules::Request request{judged.operations, judged.object, context_.caller.executable,
                                  judged.input.arguments, party_of(context_)};
-    const auto all = context_.needs.enforced.rules.matching(request, rules::Operation::read);
-    const bool denied = std::ranges::any_of(
-        all, [](const rules::Rule* rule) { return rule->action != rules::Action::allow && !rule->filtered; });
-    if (denied && check_enabled("filtered-alone")) return false;
+    if (!may_be_filtered(context_.needs.enforced.rules, request) && check_enabled("filtered-alone"))
+        return false;
 
     const auto content = content_of(object);
     const std::string* const run_file = context_.files.login_file;

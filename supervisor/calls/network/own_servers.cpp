@@ -174,9 +174,14 @@ int OwnServers::bind(const PinnedSocket& socket, const SocketAddress& address, H
     const std::uint16_t port = note(fd, holder);
     const auto asked = endpoint_of(address, socket.kind, Role::local);
     if (!asked || asked->port != 0 || !is_loopback(asked->address)) return 0;
-    const std::lock_guard given(mutex_);
-    given_[static_cast<std::size_t>(holder.party)].set(port);
+    note_given(port, holder.party);
     return 0;
+}
+
+void OwnServers::note_given(std::uint16_t port, rules::Party party) {
+    if (around_ != nullptr) around_->note_given(port, party);
+    const std::lock_guard lock(mutex_);
+    given_[static_cast<std::size_t>(party)].set(port);
 }
 
 int OwnServers::listen(const PinnedSocket& socket, int backlog, Holder holder, bool own) {
@@ -215,6 +220,7 @@ std::uint16_t OwnServers::note(int socket, Holder holder) {
 
 /// The newest comes first.
 void OwnServers::note(std::uint16_t port, const Server& server) {
+    if (around_ != nullptr) around_->note(port, server);
     const std::lock_guard lock(mutex_);
     std::vector<Server>& all = servers_[port];
     std::erase_if(all, [&](const Server& one) { return one.cookie == server.cookie; });

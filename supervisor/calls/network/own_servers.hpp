@@ -58,8 +58,10 @@ namespace callgate::calls {
 class OwnServers {
 public:
     explicit OwnServers(pid_t guardian) : changes(own_changes_), guardian_(guardian) {}
-    /// For a nested run: a change of a listener waits for the connects of both.
-    OwnServers(pid_t guardian, OwnServers& around) : changes(around.changes), guardian_(guardian) {}
+    /// For a nested run: a change of a listener waits for the connects of both. Its servers and ports are
+    /// those of the run around it, too, and not the other way round.
+    OwnServers(pid_t guardian, OwnServers& around)
+        : changes(around.changes), around_(&around), guardian_(guardian) {}
 
     /// Whether the kernel chose this port for the run before, on loopback. Each is asked for a caller's
     /// party.
@@ -99,9 +101,11 @@ private:
     [[nodiscard]] std::vector<Server> at(std::uint16_t port, rules::Party party) const;
     [[nodiscard]] bool is_given(std::uint16_t port, rules::Party party) const;
     void note(std::uint16_t port, const Server& server);
+    void note_given(std::uint16_t port, rules::Party party);
     [[nodiscard]] UniqueFd take(const rules::Endpoint& endpoint, rules::Party party);
 
     std::shared_mutex own_changes_;
+    OwnServers* const around_ = nullptr;
     const pid_t guardian_;
     mutable std::mutex mutex_;
     std::array<std::bitset<65536>, 2> given_;  // ports that the kernel chose for each party

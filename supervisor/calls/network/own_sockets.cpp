@@ -30,7 +30,7 @@ const rules::Rule& others_sockets() {
 
 }  // namespace
 
-void OwnSockets::add(const Place& place) {
+void OwnSockets::add(const Place& place, const OwnSockets* by) {
     UniqueFd pin(::openat(place.parent.get(), place.leaf.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
     if (!pin || ::fstat(pin.get(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
@@ -38,14 +38,25 @@ void OwnSockets::add(const Place& place) {
     if (pins_.size() >= max_pins) forget_removed();
     // A run that holds more has its first ones refused.
     if (pins_.size() >= max_pins) pins_.erase(pins_.begin());
-    pins_[{status.st_dev, status.st_ino}] = std::move(pin);
+    pins_[{status.st_dev, status.st_ino}] = {std::move(pin), by};
 }
 
 void OwnSockets::forget_removed() {
     std::erase_if(pins_, [](const auto& one) {
         struct stat status {};
-        return ::fstat(one.second.get(), &status) != 0 || status.st_nlink == 0;
+        return ::fstat(one.second.file.get(), &status) != 0 || status.st_nlink == 0;
     });
+}
+
+bool OwnSockets::is_own(const audit::FileIdentity& identity) {
+    OwnSockets& all = outermost();
+    const std::lock_guard lock(all.mutex_);
+    const auto found = all.pins_.find({identity.device, identity.inode});
+    if (found == all.pins_.end()) return false;
+    if (!check_enabled("inner-own-sockets")) return true;
+    for (const OwnSockets* one = found->second.by; one != nullptr; one = one->around_)
+        if (one == this) return true;
+    return false;
 }
 
 bool OwnSockets::by_workdir_alone(const rules::UnixObject& socket, const rules::Rule* decided_by) const {
@@ -63,20 +74,22 @@ bool OwnSockets::by_workdir_alone(const rules::UnixObject& socket, const rules::
     };
     const rules::Request request{rules::Operation::connect, socket, {}, {}};
     const auto all = rules_.matching(request, rules::Operation::connect);
-    return decided_by != nullptr && !wider(decided_by) && std::ranges::none_of(all, wider);
+    if (std::ranges::any_of(all, wider)) return false;
+    if (around_ == nullptr) return decided_by != nullptr && !wider(decided_by);
+    // The rule that decided is the outermost run's.
+    return std::ranges::any_of(all,
+                               [](const rules::Rule* rule) { return rule->action == rules::Action::allow; });
 }
 
 std::optional<rules::Verdict> OwnSockets::refuses(const Subject& subject, const rules::Verdict& verdict) {
     const auto* const socket = std::get_if<rules::UnixObject>(&subject.object);
     if (socket == nullptr || !subject.identity || verdict.action != rules::Action::allow ||
-        !subject.operations.contains(rules::Operation::connect) || !concerns(socket->name) ||
-        !check_enabled("own-sockets"))
+        !subject.operations.contains(rules::Operation::connect) || !check_enabled("own-sockets"))
         return std::nullopt;
-    {
-        const std::lock_guard lock(mutex_);
-        if (pins_.contains({subject.identity->device, subject.identity->inode})) return std::nullopt;
-    }
-    if (!by_workdir_alone(*socket, verdict.rule)) return std::nullopt;
+    if (around_ != nullptr)
+        if (auto refused = around_->refuses(subject, verdict)) return refused;
+    if (!in_workdir(socket->name) || is_own(*subject.identity) || !by_workdir_alone(*socket, verdict.rule))
+        return std::nullopt;
     rules::Verdict refused;
     refused.action = rules::Action::deny;
     refused.decided_by = rules::DecidedBy::rule;
