@@ -108,6 +108,10 @@ const rules::RuleSet& LookUps::user_rules() const {
     return needs_.observation != nullptr ? needs_.observation->basis().rules : needs_.enforced.rules;
 }
 
+const calls::DecideNeeds& LookUps::judges_of(const Asker& asker) const {
+    return asker.judges != nullptr ? *asker.judges : needs_;
+}
+
 rules::Verdict LookUps::evaluate(const std::string& name, const Asker& asker) const {
     const rules::RuleSet& judging = asker.judges != nullptr ? asker.judges->enforced.rules : user_rules();
     rules::Verdict verdict = judging.evaluate({Operation::connect,
@@ -222,7 +226,8 @@ LookUps::Decided LookUps::judge(const Waiting& one) {
         decided.question = earlier->question;
         return decided;
     }
-    if (needs_.questions == nullptr) {
+    approval::QuestionQueue* const questions = judges_of(one.asker).questions;
+    if (questions == nullptr) {
         decided.reason = audit::unasked::nobody;
         if (needs_.observation == nullptr) decided.verdict.action = Action::deny;
         return decided;
@@ -233,7 +238,7 @@ LookUps::Decided LookUps::judge(const Waiting& one) {
     asked.program = one.asker.program;
     asked.party = one.asker.party;
     asked.any_program = calls::asks_for_all(asked.program, one.asker.process);
-    if (const auto granted = needs_.questions->granted(asked)) {
+    if (const auto granted = questions->granted(asked)) {
         decided.verdict.action = granted->action;
         decided.verdict.decided_by = granted->by;
         decided.granted = std::move(asked);
@@ -336,8 +341,8 @@ void LookUps::conclude(const Waiting& one, Decided decided) {
         recorded && (observed || decided.verdict.action == Action::allow || !check_enabled("denied-look-up"));
     if (recent_.size() >= max_recent) recent_.clear();
     recent_[key_of(one)] = {allowed, Clock::now() + one_look_up, {one.query.type}};
-    if (recorded && !observed && decided.verdict.action == Action::kill && needs_.kill_tree)
-        needs_.kill_tree();
+    const auto& kill_tree = judges_of(one.asker).kill_tree;
+    if (recorded && !observed && decided.verdict.action == Action::kill && kill_tree) kill_tree();
     if (!allowed) return one.reply(answer(one.query, Code::no_such_name));
     resolve(one);
 }

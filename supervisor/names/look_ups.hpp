@@ -124,9 +124,12 @@ private:
     [[nodiscard]] bool observe(const Waiting& one);
     void resolve(Waiting one);
     void found(const std::string& name, std::uint16_t type, Bytes message);
-    void take_found(const Waiting& first, Known& known, Bytes message);
+    static void take_found(const std::string& name, std::uint16_t type, Known& known, Bytes message);
+    [[nodiscard]] bool denies_alias(const Waiting& one, const Found& found);
     void bind(const std::string& name, const std::vector<rules::IpAddress>& addresses);
     void respond(const Waiting& one, const Known& known);
+    /// The judges of the nested run that it is of, else those of the run.
+    [[nodiscard]] const calls::DecideNeeds& judges_of(const Asker& asker) const;
     [[nodiscard]] rules::Verdict evaluate(const std::string& name, const Asker& asker) const;
     [[nodiscard]] const rules::RuleSet& user_rules() const;
 

@@ -13,6 +13,9 @@ using namespace std::chrono_literals;
 using rules::Action;
 using rules::Operation;
 
+/// Whether an answer says that there is no error (RFC 1035, RCODE).
+bool is_good(const std::vector<std::uint8_t>& answer) { return answer.size() > 3 && (answer[3] & 0xf) == 0; }
+
 }  // namespace
 
 /// The results that a thread waits for in literal_hosts and look_up_again.
@@ -73,9 +76,9 @@ void LookUps::gather(const std::shared_ptr<Gathering>& into) {
             one.query.type = type;
             one.limit = max_answer;
             into->more();
-            one.reply = [this, into, name, type](const std::vector<std::uint8_t>&) {
+            one.reply = [this, into, name, type](const std::vector<std::uint8_t>& message) {
                 const auto known = known_.find({name, type});
-                if (known != known_.end()) into->add(name, known->second.found.addresses);
+                if (known != known_.end() && is_good(message)) into->add(name, known->second.found.addresses);
                 into->done();
             };
             resolve(std::move(one));

@@ -66,13 +66,11 @@ void LookUps::found(const std::string& name, std::uint16_t type, Bytes message) 
     known.under_way = false;
     std::vector<Waiting> waiting = std::exchange(known.waiting, {});
     if (waiting.empty()) return;
-    take_found(waiting.front(), known, message);
+    take_found(name, type, known, message);
     for (const Waiting& one : waiting) respond(one, known);
 }
 
-void LookUps::take_found(const Waiting& first, Known& known, Bytes message) {
-    const std::string& name = first.query.name;
-    const std::uint16_t type = first.query.type;
+void LookUps::take_found(const std::string& name, std::uint16_t type, Known& known, Bytes message) {
     known.until = Clock::now() + 1s;
     known.found = {};
     known.message.assign(message.begin(), message.end());
@@ -81,25 +79,28 @@ void LookUps::take_found(const Waiting& first, Known& known, Bytes message) {
     if (!parsed) return;
     known.found = std::move(*parsed);
     known.until = Clock::now() + std::chrono::seconds(std::clamp<std::uint32_t>(known.found.ttl, 1, max_ttl));
-    // An alias is not a name of the address, but a name that is denied stays denied behind one.
-    for (const std::string& alias : known.found.aliases) {
-        Decided decided{.verdict = evaluate(alias, first.asker), .reason = {}};
-        if (decided.verdict.action < Action::deny || decided.verdict.rule == nullptr ||
-            needs_.observation != nullptr || !check_enabled("denied-alias"))
-            continue;
-        decided.reason =
-            "an alias of it leads to " + alias + " (rule " + std::string(decided.verdict.rule->id) + ")";
-        decided.verdict.decided_by = rules::DecidedBy::failure;  // no rule speaks of the name that was asked
-        decided.verdict.rule = nullptr;
-        static_cast<void>(write(first, decided, 0, 0));
-        known.found = {.code = Code::no_such_name, .addresses = {}, .aliases = {}, .ttl = 0};
-        return;
-    }
     // Programs should then try the other family.
     if (type == type_aaaa && std::ranges::none_of(known.found.addresses, reachable))
         known.found.addresses.clear();
     if (known.found.addresses.size() > Bindings::max_per_name)
         known.found.addresses.resize(Bindings::max_per_name);
+}
+
+/// An alias is not a name of the address, but a name that is denied stays denied behind one. Asked for each
+/// process: what is kept serves agent, tools and nested runs alike.
+bool LookUps::denies_alias(const Waiting& one, const Found& found) {
+    if (needs_.observation != nullptr || !check_enabled("denied-alias")) return false;
+    for (const std::string& alias : found.aliases) {
+        Decided decided{.verdict = evaluate(alias, one.asker), .reason = {}};
+        if (decided.verdict.action < Action::deny || decided.verdict.rule == nullptr) continue;
+        decided.reason =
+            "an alias of it leads to " + alias + " (rule " + std::string(decided.verdict.rule->id) + ")";
+        decided.verdict.decided_by = rules::DecidedBy::failure;  // no rule speaks of the name that was asked
+        decided.verdict.rule = nullptr;
+        static_cast<void>(write(one, decided, 0, 0));
+        return true;
+    }
+    return false;
 }
 
 void LookUps::bind(const std::string& name, const std::vector<rules::IpAddress>& addresses) {
@@ -122,6 +123,7 @@ void LookUps::respond(const Waiting& one, const Known& known) {
         const Code code = found.code == Code::no_such_name ? Code::no_such_name : Code::failed;
         return one.reply(answer(one.query, code));
     }
+    if (denies_alias(one, found)) return one.reply(answer(one.query, Code::no_such_name));
     std::vector<rules::IpAddress> addresses = found.addresses;
     bind(one.query.name, addresses);  // each time: what was dropped meanwhile is handed out again
     if (!addresses.empty())

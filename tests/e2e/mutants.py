@@ -327,7 +327,8 @@ CHECKS = (
     Mutant("inner-run-servers", (), test="test_nested.py::test_a_port_that_the_nested_run_had_and_an_outside_server_has"),
     Mutant("inner-own-sockets", (), test="test_nested.py::test_a_service_in_the_work_directory_that_the_nested_run_did_not_bind"),
     Mutant("channel-held", (), test="test_nested.py::test_what_connections_keep_in_memory_is_bounded"),
-    # The world comes before the user in the name of that test.
+    # The world comes before the user in the names of these tests.
+    Mutant("inner-rule", (), test="test_nested.py::test_an_alias_is_judged_for_each_run[root]", user="room"),
     Mutant("nested-look-ups", (), test="test_nested.py::test_a_name_that_the_nested_run_denies_does_not_leave[root]", user="room"),
     Mutant("RLIMIT_LOCKS", (), test="test_nested.py::test_the_mark_of_another_nested_run_cannot_be_taken[setrlimit]"),
     Mutant("nested-limits", (), test="test_containers.py::test_nested_runs_do_not_start_where_their_processes_could_not_be_known"),

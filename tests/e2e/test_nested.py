@@ -18,6 +18,7 @@ import pytest
 import harness
 import nameworld
 import test_names
+from approvers import Asked
 
 SECRET, OPEN = "cg-secret", "cg-open"
 PYTHON = sys.executable if sys.executable.startswith("/usr/") else "/usr/bin/python3"
@@ -725,3 +726,43 @@ def test_a_name_that_the_nested_run_denies_does_not_leave(box, names):
     assert denied and denied[0]["callgate"]["nested"] and "name denied: a.files.example.net" in held.errors, held.describe()
     lacks = box.run([*words, "true"], outer)
     assert lacks.code == 125 and "decides no look-up" in lacks.errors, lacks.describe()
+
+
+def test_an_alias_is_judged_for_each_run(box, names):
+    """The answer of one look-up is kept, and serves the outer run and the nested one. Neither decides for the other."""
+    test_names.enter(box, names)
+    allow = {"id": "yes", "allow": "connect", "host": "*.example.org"}
+    outer = test_names.rules({"id": "tmp", "allow": "write", "path": "${tmp}/**"}, allow)
+    inner = test_names.rules({"id": "tmp", "allow": "write", "path": "${tmp}/**"}, allow, {"id": "no", "deny": "connect", "host": "evil.example.com"})
+    look = [PYTHON, "-c", test_names.CONNECT, "trap.example.org", "alias.example.org"]
+    nested = [str(box.callgate), "run", "-q", "-R", str(box.rules_file(inner)), "--", *look]
+    for order in ((look, nested, look), (nested, look, nested)):
+        script = "import json, subprocess, sys\nfor words in json.loads(sys.argv[1]): subprocess.run(words); print('--', flush=True)"
+        result = box.run([PYTHON, "-c", script, json.dumps(order)], outer)
+        parts = result.text.split("--\n")[:3]
+        assert len(parts) == 3, result.describe()
+        for words, said in zip(order, parts):
+            assert "alias.example.org connected" in said, result.describe()
+            assert ("trap.example.org no address" in said) == (words is nested), result.describe()
+
+
+def test_a_look_up_of_a_nested_run_that_asks_nobody(box, names):
+    test_names.enter(box, names)
+    rules = test_names.rules({"id": "tmp", "allow": "write", "path": "${tmp}/**"}, default="ask")
+    words = [str(box.callgate), "run", "-R", str(box.rules_file(rules))]
+    get = ["curl", "-sS", "-m", "20", test_names.fetch("www.example.org")]
+    asked = Asked(box, [*words, "--", *get], rules)
+    question = asked.ask()
+    asked.decide(question, "deny")
+    assert not test_names.reached(asked.end())
+    silent = Asked(box, [*words, "--ask", "never", "--", *get], rules).end()  # a question would wait for ever
+    assert not test_names.reached(silent) and "no one to ask" in silent.errors, silent.describe()
+
+
+def test_a_look_up_that_kills_ends_the_nested_run_alone(box, names):
+    test_names.enter(box, names)
+    outer = test_names.rules({"id": "tmp", "allow": "write", "path": "${tmp}/**"}, {"id": "yes", "allow": "connect", "host": "*.example.org"})
+    kills = {**outer, "rules": [*outer["rules"], {"id": "kills", "kill": "connect", "host": "www.example.org"}]}
+    words = [str(box.callgate), "run", "-q", "-R", str(box.rules_file(kills)), "--", "getent", "hosts", "www.example.org"]
+    result = box.run(["/bin/sh", "-c", '"$@"; echo "after $?"', "-", *words], outer)
+    assert result.text == "after 137\n" and result.code == 0, result.describe()
