@@ -144,7 +144,7 @@ Questioned ask(CallContext& context, const Subject& subject, const rules::Verdic
         question.subject = std::move(asked);
         question.operation = verdict.operation;
         question.rule = verdict.rule_name();
-        question.reason = verdict.reason();
+        question.reason = reason_of(verdict);
         question.asked_as = subject.input.path;
         question.source = subject.source;
         question.host = hosts_of(subject);
@@ -163,6 +163,14 @@ Questioned ask(CallContext& context, const Subject& subject, const rules::Verdic
 }
 
 }  // namespace
+
+std::string reason_of(const rules::Verdict& verdict) {
+    std::string reason(verdict.reason());
+    // A program of the run may have written it: the person must not take it for a word of the user's rules.
+    if (verdict.nested && !reason.empty() && check_enabled("nested-reason"))
+        reason.insert(0, "a nested run says: ");
+    return reason;
+}
 
 std::string_view why_not(Admission admission) {
     switch (admission) {

@@ -26,11 +26,14 @@ struct Questioned {
 /// Why a question was not asked.
 [[nodiscard]] std::string_view why_not(approval::QuestionQueue::Admission admission);
 
-/// Adds the arguments and ancestors of the asking process to a question.
+/// The reason of a question's rule; that of a nested run's rule is marked as such.
+[[nodiscard]] std::string reason_of(const rules::Verdict& verdict);
+
 /// Whether the process is `callgate request`, so that an answer is for each program of the run. Its arguments
 /// are read again when the answer comes, and another question has another key.
 [[nodiscard]] bool asks_for_all(std::string_view program, pid_t process);
 
+/// Adds the arguments and ancestors of the asking process to a question.
 void describe_process(const DecideNeeds& needs, approval::Question& question, pid_t process, pid_t parent);
 
 /// Returns `verdict`, or a question of its own if the new name is covered by a grant and the old one is not.

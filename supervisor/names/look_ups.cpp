@@ -259,7 +259,7 @@ void LookUps::ask(Waiting one, rules::Verdict verdict) {
     question.key = approval::key_of(question.subject, verdict.rule_name(), {});
     question.operation = Operation::connect;
     question.rule = verdict.rule_name();
-    question.reason = verdict.reason();
+    question.reason = calls::reason_of(verdict);
     question.home = needs_.home;
     if (const std::size_t dot = one.query.name.find('.'); dot != std::string::npos)
         question.own_zone = !public_suffix(std::string_view(one.query.name).substr(dot + 1));

@@ -44,7 +44,9 @@ std::string told_line(const Denial& denial, bool hint) {
     line += ' ' + quoted_name(denial.object);
     const std::string_view program(denial.program);
     if (!program.empty()) line += " by " + quoted_name(program.substr(program.rfind('/') + 1));
-    line += (denial.by_rule ? " (rule " : " (") + cut(terminal_safe(denial.rule), max_note);
+    line += denial.by_nested ? " (of a nested run: " : " (";
+    line += denial.by_rule ? "rule " : "";
+    line += denial.by_nested ? quoted_name(denial.rule) : cut(terminal_safe(denial.rule), max_note);
     if (!denial.note.empty()) line += ": " + cut(terminal_safe(denial.note), max_note);
     line += ')';
     if (hint && !denial.hint.empty() && denial.hint.size() <= max_hint)

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "base/json_writer.hpp"
 #include "base/plural.hpp"
 #include "base/reader_letters.hpp"
+#include "base/test_switch.hpp"
 #include "rules/model/rule.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/decide/ask.hpp"
@@ -46,6 +48,30 @@ std::string note_of(const audit::Decision& decision) {
         file != nullptr && decision.verdict.rule == nullptr && may_hold_credential(file->path))
         add("by its name it may hold a credential");
     return note;
+}
+
+/// Whether the verdict is one of a nested run, for the report of the run around it. `own` are the rules that
+/// the report is about; a report of a nested run (`of_nested`) has its own default.
+bool is_of_nested(const audit::Decision& decision, const rules::RuleSet* own, bool of_nested) {
+    const rules::Rule* const rule = decision.verdict.rule;
+    if (!decision.verdict.nested || !check_enabled("nested-reason")) return false;
+    if (rule == nullptr) return !of_nested;
+    const auto holds = [rule](std::span<const rules::Rule> all) {
+        return std::ranges::any_of(all, [rule](const rules::Rule& one) { return &one == rule; });
+    };
+    return own == nullptr || !(holds(own->rules()) || holds(own->quiet_rules()));
+}
+
+/// A program may have written the rules of a nested run: whoever reads the text must not take it for
+/// callgate's own.
+std::string said_by_nested(const std::string& text) {
+    return text.empty() ? text : "it says " + json_string(text);
+}
+
+/// The rule, as people read of it.
+std::string rule_text(const Denial& denial) {
+    return (denial.by_nested ? "of a nested run: " : "") + std::string(denial.by_rule ? "rule " : "") +
+           terminal_safe(denial.rule);
 }
 
 std::string rule_of(const audit::Decision& decision) {
@@ -86,7 +112,7 @@ std::string name_line(const Denial& denial, bool hints) {
     std::string line =
         "callgate:   name denied: " + shown_name(denial.object) + " (" + plural(denial.count, "look-up");
     if (!program.empty()) line += " by " + shown_name(program);
-    if (denial.by_rule) line += ", rule " + terminal_safe(denial.rule);
+    if (denial.by_rule) line += ", " + rule_text(denial);
     if (!denial.note.empty()) line += ": " + terminal_safe(denial.note);
     line += ")";
     if (hints && !denial.hint.empty()) line += "; allow with " + denial.hint;
@@ -97,7 +123,7 @@ std::string denial_line(const Denial& denial, bool hints) {
     if (denial.look_up) return name_line(denial, hints);
     std::string line = "callgate:   " + std::string(rules::name(denial.operation)) + ' ' +
                        shown_name(denial.object) + " ×" + std::to_string(denial.count) + "  " +
-                       (denial.by_rule ? "rule " : "") + terminal_safe(denial.rule);
+                       rule_text(denial);
     if (!denial.note.empty()) line += " (" + terminal_safe(denial.note) + ')';
     if (hints && !denial.hint.empty()) line += "  allow with: " + denial.hint;
     return line + '\n';
@@ -123,6 +149,7 @@ struct RunReport::State {
     std::vector<Denial> denials;  // in the order of their first calls
     std::unordered_map<std::string, std::size_t> index;
     std::uint64_t unkept = 0, unkept_would = 0;  // calls of denials beyond the bound
+    bool of_nested = false;                      // the report is one of a nested run
     ObservedSummary observed;
     std::vector<std::string> warnings;  // about look-ups that were allowed
 
@@ -135,7 +162,9 @@ struct RunReport::State {
 void RunReport::State::keep(const audit::Decision& decision) {
     std::string object = object_text(decision);
     std::string rule = rule_of(decision);
-    const std::string key = std::string(rules::name(decision.operation)) + '\0' + rule + '\0' + object;
+    const bool by_nested = is_of_nested(decision, rules.get(), of_nested);
+    const std::string key = std::string(rules::name(decision.operation)) + '\0' + rule + '\0' +
+                            (by_nested ? "nested" : "") + '\0' + object;
     const std::lock_guard guard(lock);
     if (const auto known = index.find(key); known != index.end()) {
         ++denials[known->second].count;
@@ -151,10 +180,11 @@ void RunReport::State::keep(const audit::Decision& decision) {
     denials.push_back({.object = std::move(object),
                        .rule = std::move(rule),
                        .program = std::string(decision.caller.executable),
-                       .hint = offered_hint(decision, rules.get(), home),
-                       .note = note_of(decision),
+                       .hint = by_nested ? "" : offered_hint(decision, rules.get(), home),
+                       .note = by_nested ? said_by_nested(note_of(decision)) : note_of(decision),
                        .operation = decision.operation,
                        .by_rule = decision.verdict.rule != nullptr,
+                       .by_nested = by_nested,
                        .would = !audit::refused(decision),
                        .look_up = std::holds_alternative<rules::HostName>(decision.object),
                        .pid = decision.caller.pid,
@@ -185,6 +215,8 @@ void RunReport::use_rules(std::shared_ptr<const rules::RuleSet> rules, const std
     state_->rules = std::move(rules);
     state_->home = home;
 }
+
+void RunReport::for_nested_run() { state_->of_nested = true; }
 
 void RunReport::use_refusals(const calls::Refusals& refusals) { state_->refusals = &refusals; }
 
@@ -250,10 +282,10 @@ std::string RunReport::last_denial(rules::Operation operation, bool hints) const
     const auto last = std::find_if(all.rbegin(), all.rend(),
                                    [operation](const Denial& one) { return one.operation == operation; });
     if (last == all.rend()) return {};
-    const std::string by = last->by_rule             ? "rule " + last->rule
+    const std::string by = last->by_rule             ? rule_text(*last)
                            : last->rule == "default" ? "the default"
                                                      : "callgate";
-    std::string text = shown_name(last->object) + " is denied by " + terminal_safe(by);
+    std::string text = shown_name(last->object) + " is denied by " + by;
     if (!last->note.empty()) text += ": " + terminal_safe(last->note);
     if (hints && !last->hint.empty()) text += "; allow with: " + last->hint;
     return text;

@@ -63,6 +63,8 @@ public:
     /// Call it before the first `note`.
     /// `home` is the user's: profiles that name places in it are offered.
     void use_rules(std::shared_ptr<const rules::RuleSet> rules, const std::string& home);
+    /// The report is one of a nested run: its default is no other run's.
+    void for_nested_run();
     /// Calls that the filter refused: footer and report show them. They outlive the report.
     void use_refusals(const calls::Refusals& refusals);
     /// The command's list gets a line for each kind of denial, before the call is answered. It outlives the

@@ -35,7 +35,9 @@ void add_denial(JsonWriter& report, const Denial& denial) {
         .member("pid", denial.pid)
         .member("program", denial.program);
     audit::append_errno(report.key("errno").slot(), denial.error);
-    report.member("count", denial.count).member("hint", denial.hint).end_object();
+    report.member("count", denial.count).member("hint", denial.hint);
+    if (denial.by_nested) report.member("by_nested", true);
+    report.end_object();
 }
 
 void add_refused(JsonWriter& report, const calls::Refusals::Seen& one) {

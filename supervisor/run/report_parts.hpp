@@ -16,8 +16,9 @@ struct Denial {
     std::string note;  // "credentials", "no one to ask", ... for people
     rules::Operation operation = rules::Operation::read;
     bool by_rule = false;
-    bool would = false;    // audit mode: it was not denied, but would have been
-    bool look_up = false;  // the object is a name that was to be looked up
+    bool by_nested = false;  // the rules of a nested run, whose texts a program may have written
+    bool would = false;      // audit mode: it was not denied, but would have been
+    bool look_up = false;    // the object is a name that was to be looked up
     int pid = 0, error = 0;
     std::uint64_t count = 0;
 };

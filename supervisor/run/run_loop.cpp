@@ -90,6 +90,7 @@ class NestedReport final : public nested::Report {
 public:
     NestedReport(std::shared_ptr<const rules::RuleSet> rules, const std::string& home) {
         report_.use_rules(std::move(rules), home);
+        report_.for_nested_run();
     }
     void note(const audit::Decision& decision) override { report_.note(decision); }
     [[nodiscard]] std::string json() const override { return report_.gathered_json(); }

@@ -326,6 +326,7 @@ CHECKS = (
     Mutant("nested-over", (), test="test_nested.py::test_a_nested_run_that_lost_its_callgate_may_nothing_contested"),
     Mutant("inner-run-servers", (), test="test_nested.py::test_a_port_that_the_nested_run_had_and_an_outside_server_has"),
     Mutant("inner-own-sockets", (), test="test_nested.py::test_a_service_in_the_work_directory_that_the_nested_run_did_not_bind"),
+    Mutant("nested-reason", (), test="test_nested.py::test_what_a_nested_run_says_is_shown_as_its_words"),
     Mutant("channel-held", (), test="test_nested.py::test_what_connections_keep_in_memory_is_bounded"),
     # The world comes before the user in the names of these tests.
     Mutant("inner-rule", (), test="test_nested.py::test_an_alias_is_judged_for_each_run[root]", user="room"),
