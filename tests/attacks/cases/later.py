@@ -35,7 +35,7 @@ MORE = (
     "_exrc", ".vimrc", "_vimrc", ".gvimrc", ".lvimrc", ".neoconf.json", ".vim/coc-settings.json",
 )
 BESIDE = (
-    "repo", ".jjx", "_darcs/prefs/author", ".vim/spell/en.add", ".github/workflows/x.yml", ".github/copilot-instructions.md", ".clinerules/rules.txt", "mise.txt", "mise/notes", "crush.txt",
+    "repo", ".jjx", "_darcs/prefs/author", ".vim/spell/en.add", ".github/workflows/x.yml", ".github/dependabot.yml", ".clinerules/rules.txt", "mise.txt", "mise/notes", "crush.txt",
     "head", "src/HEAD", ".env", ".aider.chat.history.md", ".direnv/python-3.11/bin/x", ".devenv/state/x", ".config/x", ".nvmrc", ".python-version", ".pre-commit-config.yaml",
 )
 # With it, objects and refs, the work directory itself is a repository, whose settings git reads.
