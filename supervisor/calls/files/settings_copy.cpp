@@ -22,6 +22,9 @@ enum class Format : std::uint8_t {
     yarn_classic,
     go,
     gradle,
+    gemrc,
+    bundle,
+    composer,
     empty,
     empty_json,
     login
@@ -45,6 +48,10 @@ constexpr Known known_files[] = {
     {"/.yarnrc", Format::yarn_classic},
     {"/go/env", Format::go},
     {"/.gradle/gradle.properties", Format::gradle},
+    {"/.gemrc", Format::gemrc},
+    {"/.bundle/config", Format::bundle},
+    {"/.composer/config.json", Format::composer},
+    {"/composer/config.json", Format::composer},
     // These hold nothing but credentials.
     {"/.netrc", Format::empty},
     {"/.git-credentials", Format::empty},
@@ -119,6 +126,25 @@ constexpr std::string_view nuget_elements =
     "configuration packageSources disabledPackageSources activePackageSource "
     "packageSourceMapping packageSource package add clear remove";
 
+constexpr std::string_view gem_keys =
+    "backtrace bulk_threshold verbose update_sources sources ssl_verify_mode ssl_ca_cert "
+    "concurrent_downloads disable_default_gem_server ipv4_fallback_enabled gemhome gempath gem install "
+    "update benchmark";
+constexpr std::string_view bundle_keys =
+    "ALLOW_OFFLINE_INSTALL AUTO_INSTALL BIN CACHE_ALL CACHE_ALL_PLATFORMS CACHE_PATH CLEAN CONSOLE DEFAULT "
+    "DEPLOYMENT DISABLE_CHECKSUM_VALIDATION DISABLE_LOCAL_BRANCH_CHECK DISABLE_SHARED_GEMS "
+    "DISABLE_VERSION_CHECK FORCE_RUBY_PLATFORM FROZEN GEM__CI GEM__COC GEM__LINTER GEM__MIT GEM__TEST "
+    "GEMFILE GLOBAL_GEM_CACHE IGNORE_MESSAGES INIT_GEMS_RB JOBS LOCKFILE_CHECKSUMS NO_INSTALL NO_PRUNE ONLY "
+    "PATH PATH__SYSTEM PREFER_PATCH REDIRECT RETRY SILENCE_DEPRECATIONS SILENCE_ROOT_WARNING SSL_CA_CERT "
+    "SSL_VERIFY_MODE SYSTEM_BINDIR TIMEOUT VERSION WITH WITHOUT";
+constexpr std::string_view composer_keys =
+    "preferred-install process-timeout use-include-path use-parent-dir store-auths secure-http "
+    "disable-tls cafile capath github-protocols github-domains gitlab-domains gitlab-protocol "
+    "bitbucket-domains vendor-dir bin-dir data-dir cache-dir cache-files-dir cache-repo-dir cache-vcs-dir "
+    "cache-files-ttl cache-files-maxsize cache-read-only bin-compat prepend-autoloader autoloader-suffix "
+    "optimize-autoloader sort-packages classmap-authoritative apcu-autoloader platform platform-check "
+    "allow-plugins discard-changes archive-format notify-on-install lock audit bump-after-update";
+
 bool npm_key(std::string_view key) {
     key = unquoted(key);
     if (key.ends_with("[]")) key.remove_suffix(2);
@@ -130,6 +156,15 @@ bool pip_key(std::string_view key) {
     std::string plain(key);
     std::ranges::replace(plain, '_', '-');
     return has_word(pip_keys, std::string_view(plain));
+}
+
+/// Hosts are keys of Bundler too, with user and password as the value; those of mirrors have a word before.
+bool bundle_key(std::string_view key) {
+    constexpr std::string_view start = "BUNDLE_";
+    if (!key.starts_with(start)) return false;
+    key.remove_prefix(start.size());
+    return key.starts_with("MIRROR__") || key.starts_with("LOCAL__") || key.starts_with("BUILD__") ||
+           has_word(bundle_keys, key);
 }
 
 std::string yarn_classic_copy(std::string_view content) {
@@ -218,6 +253,12 @@ std::optional<std::string> settings_copy(std::string_view path, std::string_view
             return go_copy(content);
         case Format::gradle:
             return ini_copy(content, false, gradle_key);
+        case Format::gemrc:
+            return gemrc_copy(content, gem_keys);
+        case Format::bundle:
+            return bundle_copy(content, bundle_key);
+        case Format::composer:
+            return composer_copy(content, composer_keys);
         case Format::login:
             return std::string(login_file);
         case Format::empty:

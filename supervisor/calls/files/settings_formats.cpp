@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/property_tree/ptree.hpp>
 #include <boost/property_tree/xml_parser.hpp>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
@@ -74,6 +75,38 @@ void copy_elements(const Tree& from, Tree& to, std::string_view elements) {
             to.add_child(Tree::path_type(name, '\0'), Tree(without_credentials(trimmed(child.data()))));
         copy_elements(child, copied, elements);
     }
+}
+
+using Json = nlohmann::ordered_json;
+
+/// A value, or the plain values in an object or list. What lies deeper is left out.
+void copy_flat(const Json& from, Json& to) {
+    const auto plain = [](const Json& one) {
+        return one.is_string() ? Json(without_credentials(one.get_ref<const std::string&>())) : one;
+    };
+    if (!from.is_structured()) {
+        to = plain(from);
+        return;
+    }
+    to = from.is_array() ? Json::array() : Json::object();
+    for (const auto& [key, value] : from.items()) {
+        if (value.is_structured()) continue;
+        if (from.is_array())
+            to.push_back(plain(value));
+        else
+            to[key] = plain(value);
+    }
+}
+
+/// "packagist.org": false, and the members of a repository that say which it is. Its options may hold
+/// headers.
+Json repository_copy(const Json& from) {
+    Json to = Json::object();
+    if (!from.is_object()) return from.is_boolean() ? from : to;
+    for (const auto& [key, value] : from.items())
+        if (value.is_boolean() || has_word("type url only exclude name", std::string_view(key)))
+            copy_flat(value, to[key]);
+    return to;
 }
 
 }  // namespace
@@ -238,6 +271,66 @@ std::string yaml_copy(std::string_view content, std::string_view keys) {
         above.emplace_back(depth, name);
     }
     return out;
+}
+
+std::string gemrc_copy(std::string_view content, std::string_view keys) {
+    std::string out;
+    bool keeps = false;
+    for (const std::string_view line : lines_of(content)) {
+        const std::string_view text = trimmed(line);
+        if (text.empty() || text.front() == '#') continue;
+        if (text.starts_with("- ")) {
+            if (keeps)
+                out.append("- ").append(without_credentials(unquoted(trimmed(text.substr(2))))) += '\n';
+            continue;
+        }
+        keeps = false;
+        if (line.front() == ' ' || line.front() == '\t') continue;
+        const std::size_t from = text.front() == ':' ? 1 : 0;
+        const std::size_t at = text.find(':', from);
+        if (at == std::string_view::npos || !has_word(keys, text.substr(from, at - from))) continue;
+        const std::string_view value = trimmed(text.substr(at + 1));
+        // Other forms of values may hold keys, or go on in the next lines.
+        const bool list = value.starts_with('[') && value.ends_with(']');
+        if (!list && !value.empty() &&
+            std::string_view("{[|>&*!").find(value.front()) != std::string_view::npos)
+            continue;
+        keeps = value.empty();
+        out.append(text.substr(0, at + 1));
+        if (!keeps) out.append(" ").append(without_credentials(value));
+        out += '\n';
+    }
+    return out;
+}
+
+std::string bundle_copy(std::string_view content, Allowed allowed) {
+    std::string out;
+    for (const std::string_view line : lines_of(content)) {
+        const std::size_t at = line.find(": ");
+        if (at == std::string_view::npos || !allowed(line.substr(0, at))) continue;
+        const std::string_view value = unquoted(trimmed(line.substr(at + 2)));
+        out.append(without_credentials(line.substr(0, at))).append(": \"");
+        out.append(without_credentials(value)) += "\"\n";
+    }
+    return out;
+}
+
+std::optional<std::string> composer_copy(std::string_view content, std::string_view keys) {
+    const Json from = Json::parse(content, nullptr, false);
+    if (!from.is_object()) return std::nullopt;
+    Json to = Json::object();
+    if (const auto config = from.find("config"); config != from.end() && config->is_object())
+        for (const auto& [key, value] : config->items())
+            if (has_word(keys, std::string_view(key))) copy_flat(value, to["config"][key]);
+    if (const auto all = from.find("repositories"); all != from.end() && all->is_structured())
+        for (const auto& [key, value] : all->items()) {
+            Json kept = repository_copy(value);
+            if (all->is_array())
+                to["repositories"].push_back(std::move(kept));
+            else
+                to["repositories"][without_credentials(key)] = std::move(kept);
+        }
+    return to.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
 }
 
 std::optional<std::string> xml_copy(std::string_view content, std::string_view elements) {

@@ -42,6 +42,16 @@ using Allowed = bool (*)(std::string_view key);
 /// above it, and is left out. `keys`: words with blanks between.
 [[nodiscard]] std::string yaml_copy(std::string_view content, std::string_view keys);
 
+/// RubyGems' settings: `:key: value` or `key: value` at the start of a line, and lists of `- value` below.
+[[nodiscard]] std::string gemrc_copy(std::string_view content, std::string_view keys);
+
+/// Bundler's settings: `KEY: "value"` lines.
+[[nodiscard]] std::string bundle_copy(std::string_view content, Allowed allowed);
+
+/// Composer's settings: of "config" the members that `keys` names, with values of at most one level, and of
+/// each repository its place. Nothing if this is no JSON object.
+[[nodiscard]] std::optional<std::string> composer_copy(std::string_view content, std::string_view keys);
+
 /// `elements`: names of elements that stay, with all their attributes. Nothing if this is no XML.
 [[nodiscard]] std::optional<std::string> xml_copy(std::string_view content, std::string_view elements);
 

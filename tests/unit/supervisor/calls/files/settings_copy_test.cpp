@@ -180,6 +180,54 @@ nodeLinker: "node-modules"
     CHECK(nuget.find("https://nuget.example/v3") != std::string::npos);
 }
 
+TEST_CASE("RubyGems and Bundler: sources and mirrors stay, keys and passwords of hosts go") {
+    CHECK(copy("/home/u/.gemrc", R"(---
+:rubygems_api_key: SECRET
+:backtrace: true
+:sources:
+- https://u:SECRET@gems.corp.example/
+- "https://two.example/"
+:corp_key:
+- SECRET
+# :verbose: SECRET
+gem: --no-document
+:ssl_client_cert: SECRET
+:update_sources: {SECRET: 1}
+)") == ":backtrace: true\n:sources:\n- https://gems.corp.example/\n- https://two.example/\ngem: "
+       "--no-document\n");
+    CHECK(copy("/home/u/.gemrc",
+               "sources: [\"https://u:SECRET@a.example\", https://b.example]\nupdate: [x\n") ==
+          "sources: [\"https://a.example\", https://b.example]\n");
+    CHECK(copy("/home/u/.bundle/config", R"(---
+BUNDLE_JOBS: "4"
+BUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: "https://u:SECRET@gems.corp.example/"
+BUNDLE_GEMS__CORP__EXAMPLE: "u:SECRET"
+BUNDLE_HTTPS://GEMS__CORP__EXAMPLE/: "u:SECRET"
+BUNDLE_BUILD__PG: "--with-pg-config=/x"
+BUNDLE_TOKEN: SECRET
+)") == "BUNDLE_JOBS: \"4\"\nBUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: \"https://gems.corp.example/\"\n"
+       "BUNDLE_BUILD__PG: \"--with-pg-config=/x\"\n");
+}
+
+TEST_CASE("Composer: settings and repositories stay, logins and options of repositories go") {
+    const std::string made = copy("/home/u/.config/composer/config.json", R"({
+"config": {"sort-packages": true, "allow-plugins": {"a/b": true, "deep": {"x": "SECRET"}},
+    "github-oauth": {"github.com": "SECRET"}, "http-basic": {"h": {"password": "SECRET"}}, "other": "SECRET"},
+"repositories": {"packagist.org": false, "corp": {"type": "composer", "url": "https://u:SECRET@php.example/",
+    "options": {"http": {"header": ["Authorization: SECRET"]}}}}, "extra": "SECRET"})");
+    CHECK(made.find("SECRET") == std::string::npos);
+    for (const char* kept : {"\"sort-packages\": true", "\"a/b\": true", "\"packagist.org\": false",
+                             "\"url\": \"https://php.example/\""})
+        CHECK_MESSAGE(made.find(kept) != std::string::npos, made);
+    CHECK(
+        copy("/home/u/.composer/config.json", R"({"repositories":[{"packagist.org":false},{"type":"path"}]})")
+            .find("\"packagist.org\": false") != std::string::npos);
+    CHECK(copy("/home/u/.composer/config.json", "{}") == "{}\n");
+    CHECK(copy("/home/u/.composer/config.json", "[]") == "(none)");
+    CHECK(copy("/home/u/.composer/config.json", "{\"config\": ") == "(none)");
+    CHECK(copy("/home/u/.composer/config.json", std::string(200'000, '[')) == "(none)");
+}
+
 TEST_CASE("what holds only credentials is empty, what is not known is nothing") {
     CHECK(copy("/home/u/.netrc", "machine x login u password SECRET\n") == "");
     CHECK(copy("/home/u/.git-credentials", "https://u:SECRET@x\n") == "");
