@@ -16,6 +16,8 @@ packages_test+=' bind9-dnsutils=/usr/bin/dig bind9-host=/usr/bin/host knot-dnsut
     lynx w3m links elinks axel lftp ncat=/usr/bin/ncat netcat-openbsd socat gnutls-bin rustc=/usr/bin/rustc musl-tools ruby
     php-cli=/usr/bin/php lua5.4 lua-socket tcl libwww-perl libnet-dns-perl python3-dnspython python3-httpx python3-aiohttp
     python3-aiodns python3-grpcio python3-pycares python3-requests python3-urllib3 python3-tornado'
+# Package managers of other languages.
+packages_test+=' ruby-bundler=/usr/bin/bundle composer=/usr/bin/composer'
 # libFuzzer's library has the compiler's version in its name; the guests of ./dev test kernels are made from Debian's kernels.
 packages_fuzz='clang'
 packages_kernels='qemu-system-x86 e2fsprogs binutils'

@@ -202,6 +202,22 @@ ruby -rjson -e 'puts JSON.parse(File.read("data.json"))["name"]' ## callgate
 gem --version ## \d
 irb --version ## irb
 php -r 'echo 6 * 7;' ## 42
+echo 'puts 6 * 7' | irb ## 42
+gem list ## rake
+gem build -q my.gemspec && gem install -q --local --install-dir gems my-1.0.gem && ls gems/gems ## my-1\.0
+gem sources ## https://gems\.example\.org
+rake hello ## hello from rake
+bundle install --local && bundle list ## my \(1\.0\)
+bundle exec ruby -e 'require "my"; puts My' ## My
+bundle config jobs ## 3
+php web.php ## page
+echo 'echo 6 * 7;' | php -a ## 42 ## \.php_history
+composer validate 2>&1 ## valid
+composer install 2>&1 && php -r 'require "vendor/autoload.php"; echo Lib\Thing::name();' ## thing
+composer config process-timeout ## 77
+composer run hello 2>&1 ## hello from composer
+prove test.t ## PASS
+perl -d -e 0 < /dev/null 2>&1 ## DB
 lua -e 'print(6 * 7)' ## 42
 node -e 'require("fs").writeFileSync("made", "x"); console.log("written")' ## written
 node --test test.mjs ## pass 1
@@ -248,10 +264,28 @@ FILES = {
     "test.mjs": 'import test from "node:test";\ntest("passes", () => {});\n',
     "package.json": '{"name": "callgate-work", "version": "1.0.0", "scripts": {"hello": "echo hello from npm"}}\n',
     "deep/er/below": "deep\n", "committed.txt": "begin\n",
+    "my.rb": "module My; end\n", "Gemfile": "source 'https://rubygems.org'\ngemspec\n", "Rakefile": 'task(:hello) { puts "hello from rake" }\n',
+    "my.gemspec": "Gem::Specification.new { |s| s.name = 'my'; s.version = '1.0'; s.summary = s.author = 'x'\n"
+                  "s.files = ['my.rb']; s.require_path = '.' }\n",
+    "composer.json": '{"name": "me/app", "description": "x", "license": "MIT", "require": {"me/lib": "1.0.0"}, "scripts": {"hello": "echo hello from composer"},'
+                     '"repositories": [{"packagist.org": false}, {"type": "path", "url": "lib", "options": {"symlink": false}}]}\n',
+    "lib/composer.json": '{"name": "me/lib", "version": "1.0.0", "autoload": {"psr-4": {"Lib\\\\": "."}}}\n',
+    "lib/Thing.php": "<?php namespace Lib; class Thing { static function name() { return 'thing'; } }\n",
+    "page.php": "<?php echo 'page';\n", "test.t": 'print "1..1\\nok 1\\n";\n',
+    "web.php": "<?php $server = proc_open([PHP_BINARY, '-S', '127.0.0.1:0'], [1 => ['pipe', 'w'], 2 => ['pipe', 'w']], $pipes);\n"
+               "preg_match('~http://[0-9.]+:[0-9]+~', fgets($pipes[2]), $found); echo file_get_contents(\"$found[0]/page.php\");\n"
+               "proc_terminate($server); proc_close($server);\n",
 }
 # Programs look for these at each start; the run is told that there are none.
 START_UP_FILES = (".notes .profile .bashrc .bash_profile .inputrc .zshrc .zshenv .zprofile .vimrc .viminfo .lesshst .tmux.conf .gdbinit "
                   ".screenrc .curlrc .wgetrc .toprc .sqliterc .config/fish/config.fish .config/procps/toprc").split()
+# Settings of tools, which a run reads, some without the credentials in them; and gems of the user's own.
+SETTINGS = {
+    ".gemrc": ":sources:\n- https://me:hunter2@gems.example.org/\n", ".bundle/config": '---\nBUNDLE_JOBS: "3"\nBUNDLE_GEMS__EXAMPLE__ORG: "me:hunter2"\n',
+    ".config/composer/config.json": '{"config": {"process-timeout": 77, "github-oauth": {"github.com": "hunter2"}}}', ".config/composer/composer.json": "{}",
+    ".config/composer/auth.json": "{}", ".proverc": "-Q\n", ".perldb": "", ".irbrc": "", ".rdbgrc": "", ".pryrc": "",
+    **{f".local/share/gem/ruby/{version}.0/specifications/x": "" for version in ("3.1", "3.2", "3.3")},
+}
 # A package beside which Python may keep nothing.
 PACKAGE = ".local/lib/packages/thing/__init__.py"
 # The place of manuals of programs that a user has installed.
@@ -279,7 +313,7 @@ class Desk(toolchains.Place):
     def renew(self, program: str | None = None) -> None:
         super().renew(program)
         self.ready = self.box.root / "ready"
-        for top, files in ((self.work, FILES), (self.box.home, {**dict.fromkeys(START_UP_FILES, "\n"), PACKAGE: "", MANUAL: ".TH thing 1\n"})):
+        for top, files in ((self.work, FILES), (self.box.home, {**dict.fromkeys(START_UP_FILES, "\n"), **SETTINGS, PACKAGE: "", MANUAL: ".TH thing 1\n"})):
             for name, text in files.items():
                 self.box.file(top / name, text.encode())
         made = self.run(["sh", "-c", "git init -q && git config user.email me@example.com && git config user.name Me && "

@@ -62,3 +62,20 @@ def test_a_run_has_a_directory_of_its_own_and_not_the_shared_one(box, name):
     assert mode == oct(stat.S_IRWXU) and place.startswith("/tmp/callgate-") and not Path(place).exists(), result.describe()
     assert [one.name for one in Path("/tmp").glob(f"{name}-*")] == [f"{name}-other"]
     assert Path(f"/tmp/{name}-other").read_text() == "somebody's"
+
+
+def test_the_lock_of_php_is_a_file_and_no_link(box):
+    """PHP's web server makes it in /tmp and removes its name. Twin: another name there, one of another length, and a link."""
+    lock = f"/tmp/.ZendSem.{uuid.uuid4().hex[:6]}"
+    script = f"echo x > {lock} && chmod 666 {lock} && rm {lock} && echo made; for one in {lock}x /tmp/{lock[14:]}; do echo x > $one; done; ln -s /etc/passwd {lock}"
+    try:
+        bare = box.run(["/bin/sh", "-c", f"{script}; ls {lock} {lock}x /tmp/{lock[14:]}"], supervised=False)
+        assert bare.code == 0 and bare.text.startswith("made\n"), bare.describe()
+        for one in (lock, f"{lock}x", f"/tmp/{lock[14:]}"):
+            Path(one).unlink()
+        result = box.run(["/bin/sh", "-c", script], options=["--ask", "never"])
+        left = [one for one in (lock, f"{lock}x", f"/tmp/{lock[14:]}") if os.path.lexists(one)]
+        assert result.text == "made\n" and left == [], result.describe()
+    finally:
+        for one in (lock, f"{lock}x", f"/tmp/{lock[14:]}"):
+            Path(one).unlink(missing_ok=True)
