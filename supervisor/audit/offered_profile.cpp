@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/words.hpp"
 #include "rules/load/pattern.hpp"
 #include "rules/load/shipped.hpp"
 #include "rules/model/address.hpp"
@@ -44,7 +45,11 @@ bool path_matches(const JsonValue& rule, std::string_view path, const std::strin
     });
 }
 
+/// Hosts where a tool fetches its packages and others do much else.
+constexpr std::string_view hosts_of_many = "api.github.com codeload.github.com storage.googleapis.com";
+
 bool host_matches(const JsonValue& rule, std::string_view name) {
+    if (has_word(hosts_of_many, name)) return false;
     return std::ranges::any_of(texts(rule, "host"), [&](std::string_view text) {
         const auto pattern = rules::parse_host(text);
         return pattern && pattern->matches(name);

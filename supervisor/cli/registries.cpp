@@ -57,6 +57,10 @@ constexpr Key go_keys[] = {{"GOPROXY", true}, {"GOSUMDB", false}};
 
 constexpr std::string_view maven_files[] = {"/etc/maven/settings.xml", "~/.m2/settings.xml"};
 
+constexpr std::string_view ruby_files[] = {"/etc/gemrc", "~/.gemrc", "~/.bundle/config"};
+
+constexpr std::string_view php_files[] = {"~/.composer/config.json", "~/.config/composer/config.json"};
+
 constexpr std::string_view git_files[] = {"/etc/gitconfig", "~/.gitconfig", "~/.config/git/config"};
 
 constexpr std::string_view apt_files[] = {"/etc/apt/sources.list", "/etc/apt/sources.list.d/"};
@@ -67,6 +71,8 @@ constexpr Tool tools[] = {
     {"rust", cargo_variables, cargo_files, cargo_keys},
     {"go", go_variables, go_files, go_keys},
     {"java", {}, maven_files, {}},
+    {"ruby", {}, ruby_files, {}},
+    {"php", {}, php_files, {}},
     {"git", {}, git_files, {}},
     {"apt", {}, apt_files, {}},
 };
@@ -163,6 +169,9 @@ private:
 
     void add_content(const std::string& path, std::string_view content) {
         if (path.ends_with(".xml")) return add_maven(content);
+        if (path.ends_with(".json")) return add_composer(content);
+        if (path.ends_with("gemrc")) return add_gemrc(content);
+        if (path.ends_with(".bundle/config")) return add_bundle(content);
         if (path.ends_with(".sources")) return add_apt_stanzas(content);
         if (path.ends_with(".list")) return add_apt_lines(content);
         if (tool_.profile == "apt") return;  // apt reads no file of another name
@@ -221,6 +230,56 @@ private:
             found_.replace = found_.replace || of.starts_with("*") || of.starts_with("central") ||
                              of.starts_with("external:*");
         });
+    }
+
+    /// `:sources:` with lines "- URL" below, or a list on the line. They stand for RubyGems' own if it is
+    /// none.
+    void add_gemrc(std::string_view content) {
+        bool of_sources = false;
+        each_line(content, [&](std::string_view line) {
+            const std::string_view text = trim(line.substr(0, line.find('#')));
+            const bool key = line.starts_with(":sources:") || line.starts_with("sources:");
+            if (!key && !text.empty() && !text.starts_with('-')) of_sources = false;
+            of_sources = of_sources || key;
+            if (!of_sources) return;
+            each_url(text, [&](std::string_view url) {
+                add_url(url);
+                const auto host = host_of_url(url);
+                found_.replace = found_.replace || (host && host->host != "rubygems.org");
+            });
+        });
+    }
+
+    /// BUNDLE_MIRROR__SOURCE: "URL"; the source has "__" for each dot, or is ALL.
+    void add_bundle(std::string_view content) {
+        constexpr std::string_view start = "BUNDLE_MIRROR__";
+        each_line(content, [&](std::string_view line) {
+            const std::size_t split = line.find(": ");
+            if (!line.starts_with(start) || split == std::string_view::npos) return;
+            const std::size_t before = found_.hosts.size();
+            each_url(line.substr(split), [this](std::string_view url) { add_url(url); });
+            const std::string_view source = line.substr(start.size(), split - start.size());
+            const bool all =
+                source == "ALL" || lower_case(source).find("//rubygems__org") != std::string::npos;
+            found_.replace = found_.replace || (all && found_.hosts.size() > before);
+        });
+    }
+
+    /// "repositories", a list or an object, with "packagist.org": false where the public one is not wanted.
+    void add_composer(std::string_view content) {
+        const json settings = json::parse(content, nullptr, false);
+        if (!settings.is_object() || !settings.contains("repositories")) return;
+        const auto off = [](const json& one) {
+            return one.is_object() &&
+                   (one.value("packagist.org", json()) == false || one.value("packagist", json()) == false);
+        };
+        const json& all = settings["repositories"];
+        found_.replace = found_.replace || off(all);
+        for (const json& one : all) {
+            found_.replace = found_.replace || off(one);
+            if (one.is_object() && one.contains("url") && one["url"].is_string())
+                add_url(one["url"].get_ref<const std::string&>());
+        }
     }
 
     /// Sections [url "BASE"] are bases that stand for others (insteadOf).

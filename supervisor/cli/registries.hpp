@@ -39,7 +39,8 @@ struct Registries {
     std::vector<std::pair<std::string, std::string>> variables;
 };
 
-/// The registries that are configured for a profile: "node", "python", "rust", "go", "java", "git", "apt".
+/// The registries that are configured for a profile: "node", "python", "rust", "go", "java", "ruby", "php",
+/// "git", "apt".
 [[nodiscard]] Registries configured_registries(std::string_view profile, const RegistrySources& sources);
 
 /// The rule set of a shipped `NAME+net` profile with these registries, as JSON text.

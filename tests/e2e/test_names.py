@@ -508,8 +508,10 @@ REGISTRIES = {
     "rust+net": ("index.crates.io", "static.crates.io", "crates.io"),
     "go+net": ("proxy.golang.org", "sum.golang.org", "storage.googleapis.com"),
     "java+net": ("repo.maven.apache.org", "repo1.maven.org", "plugins.gradle.org", "services.gradle.org"),
+    "ruby+net": ("rubygems.org", "index.rubygems.org"),
+    "php+net": ("repo.packagist.org", "packagist.org", "api.github.com", "codeload.github.com"),
     "apt+net": ("deb.debian.org", "security.debian.org", "archive.ubuntu.com", "security.ubuntu.com", "ports.ubuntu.com"),
-    "git+net": ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "git.sr.ht"),
+    "git+net": ("github.com", "codeload.github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "git.sr.ht"),
 }
 HOSTS_OF_ALL = {host for hosts in REGISTRIES.values() for host in hosts}
 

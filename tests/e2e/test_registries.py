@@ -1,15 +1,22 @@
 """Real package managers through the registries that their ordinary clients reach, each under `-p NAME+net` and nothing else."""
 from __future__ import annotations
 
+import hashlib
+import http.server
+import io
+import json
 import os
 import shutil
 import socket
 import subprocess
+import threading
+import zipfile
 from pathlib import Path
 
 import pytest
 
 import harness
+import toolchains
 
 # The small packages that are fetched, and a host of each registry. A registry that is not reached skips its test by name.
 TOOLS = {
@@ -118,6 +125,94 @@ def test_a_registry_of_the_users_own_settings_replaces_the_public_one(box):
         assert result.text == "reached\n", result.describe()
         server.settimeout(harness.DEADLINE)
         server.accept()[0].close()
+
+
+class Mirror(http.server.ThreadingHTTPServer):
+    """A server of `files` by path on loopback; `logins` are the credentials that requests bore."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.logins: list[str] = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = outer.files.get(self.path)
+                if login := self.headers.get("Authorization"):
+                    outer.logins.append(login)
+                self.send_response(404 if body is None else 200)
+                self.send_header("Content-Length", str(len(body or b"")))
+                self.end_headers()
+                self.wfile.write(body or b"")
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+
+@pytest.fixture
+def mirror():
+    made = Mirror()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+def installed(box: harness.Box, mirror: Mirror, home: Path, profile: str, script: str, text: str) -> None:
+    """`script` works bare and under the profile, which knows the mirror from the user's settings; not without it, nor for another project."""
+    env = {"HOME": str(home), "PATH": PATH, "COMPOSER_ALLOW_SUPERUSER": "1"}
+    line = ["/bin/sh", "-c", script]
+    bare = box.run(line, supervised=False, env=env, cwd=box.directory(box.root / "bare"))
+    assert bare.code == 0 and text in bare.text and mirror.logins, bare.describe()
+    mirror.logins.clear()
+    options = ["--no-user-rules", "--ask", "never"]
+    result = box.run(line, None, options=["-p", profile, *options], env=env)
+    assert result.code == 0 and text in result.text and "callgate:   " not in result.errors and not mirror.logins, result.describe()
+    agent = box.run(line, None, options=options, env=env, cwd=box.directory(box.home / "other"))
+    assert agent.code != 0 and f"connect {mirror.url[7:]}" in agent.errors, agent.describe()
+
+
+def test_bundler_takes_gems_from_the_mirror_of_the_users_settings(box, mirror):
+    """The project names rubygems.org. Gems stay in the project for later runs, and `bundle exec` finds them."""
+    toolchains.require("bundle", "gem")
+    home = box.directory(box.home / "ruby-home")
+    place = box.directory(box.home / "gem")
+    box.file(place / "tiny.rb", b"module Tiny; NAME = 'a tiny gem'; end\n")
+    box.file(place / "tiny.gemspec", b"Gem::Specification.new { |s| s.name = 'tiny'; s.version = '1.0'; s.summary = s.author = 'x'; s.files = ['tiny.rb']; s.require_path = '.' }\n")
+    built = box.run(["gem", "build", "-q", "tiny.gemspec"], supervised=False, cwd=place, env={"HOME": str(home), "PATH": PATH})
+    assert built.code == 0, built.describe()
+    gem = (place / "tiny-1.0.gem").read_bytes()
+    info = f"---\n1.0 |checksum:{hashlib.sha256(gem).hexdigest()}\n".encode()
+    mirror.files = {"/versions": f"created_at: 2024-01-01T00:00:00Z\n---\ntiny 1.0 {hashlib.md5(info).hexdigest()}\n".encode(),
+                    "/info/tiny": info, "/names": b"---\ntiny\n", "/gems/tiny-1.0.gem": gem}
+    box.file(home / ".bundle/config", f'---\nBUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: "{mirror.url.replace("//", "//me:hunter2@")}"\n'.encode())
+    script = ("echo \"source 'https://rubygems.org'; gem 'tiny'\" > Gemfile && BUNDLE_PATH=vendor/bundle bundle install && ls vendor/bundle/ruby/*/gems && "
+              "BUNDLE_PATH=vendor/bundle bundle exec ruby -e 'require \"tiny\"; puts Tiny::NAME'")
+    installed(box, mirror, home, "ruby+net", script, "a tiny gem\n")
+    kept = box.run(["bundle", "exec", "ruby", "-e", "require 'tiny'; puts Tiny::NAME"], None,
+                   options=["-p", "ruby+net", "--no-user-rules"], env={"HOME": str(home), "PATH": PATH})
+    assert kept.text == "a tiny gem\n", kept.describe()
+
+
+def test_composer_takes_packages_from_the_repository_of_the_users_settings(box, mirror):
+    toolchains.require("composer", "unzip")
+    home = box.directory(box.home / "php-home")
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("composer.json", '{"name": "me/tiny", "autoload": {"files": ["tiny.php"]}}')
+        made.writestr("tiny.php", "<?php const TINY = 'a tiny package';\n")
+    package = {"name": "me/tiny", "version": "1.0.0", "dist": {"type": "zip", "url": f"{mirror.url}/tiny.zip"}, "autoload": {"files": ["tiny.php"]}}
+    mirror.files = {"/packages.json": json.dumps({"packages": {"me/tiny": {"1.0.0": package}}}).encode(), "/tiny.zip": archive.getvalue()}
+    host = mirror.url[7:]
+    settings = {"config": {"secure-http": False, "http-basic": {host: {"username": "me", "password": "hunter2"}}},
+                "repositories": [{"packagist.org": False}, {"type": "composer", "url": mirror.url}]}
+    box.file(home / ".config/composer/config.json", json.dumps(settings).encode())
+    script = ("echo '{\"require\": {\"me/tiny\": \"*\"}}' > composer.json && composer install --no-interaction --no-progress 2>&1 && "
+              "php -r 'require \"vendor/autoload.php\"; echo TINY, \"\\n\";'")
+    installed(box, mirror, home, "php+net", script, "a tiny package\n")
 
 
 def test_a_variable_that_names_a_registry_reaches_the_run_without_its_password(box):

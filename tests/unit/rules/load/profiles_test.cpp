@@ -50,19 +50,20 @@ Plan plan_of(const TestMachine& machine, const LoadedRules& loaded) {
 }  // namespace
 
 TEST_CASE("every profile of the contract is shipped, with a description") {
-    for (const char* name : {"base",         "agent",        "python",   "node",   "rust",     "go",
-                             "build",        "git",          "network",  "java",   "readonly", "open",
-                             "python+net",   "node+net",     "rust+net", "go+net", "java+net", "git+net",
-                             "shared-cache", "agent+strict", "claude",   "gemini", "apt+net",  "codex",
-                             "qwen",         "opencode",     "copilot",  "aider",  "pi",       "continue",
-                             "droid",        "cline",        "mini",     "vibe",   "gpu",      "dgram"}) {
+    for (const char* name :
+         {"base",     "agent",    "python",   "node",     "rust",         "go",           "build",
+          "git",      "network",  "java",     "readonly", "open",         "python+net",   "node+net",
+          "rust+net", "go+net",   "java+net", "git+net",  "shared-cache", "agent+strict", "claude",
+          "gemini",   "apt+net",  "codex",    "qwen",     "opencode",     "copilot",      "aider",
+          "pi",       "continue", "droid",    "cline",    "mini",         "vibe",         "gpu",
+          "dgram",    "ruby",     "ruby+net", "php",      "php+net"}) {
         const auto all = shipped_profiles();
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const ShippedProfile& one) { return one.name == name; });
         REQUIRE_MESSAGE(found != all.end(), name);
         CHECK(found->description.size() > 10);
     }
-    CHECK(shipped_profiles().size() == 36);
+    CHECK(shipped_profiles().size() == 40);
 }
 
 TEST_CASE("every shipped profile loads without a finding and its examples hold") {

@@ -115,6 +115,39 @@ TEST_CASE("cargo, go, Maven and git") {
     CHECK(hosts(settings.read("agent")) == "too");
 }
 
+TEST_CASE("RubyGems, Bundler and Composer") {
+    Settings settings;
+    settings.files["/home/u/.gemrc"] =
+        "---\n:backtrace: true # https://no.example\n:sources:\n- https://rubygems.org/\n:x: "
+        "https://no.example\n";
+    CHECK(hosts(settings.read("ruby")) == "rubygems.org:443 too");
+    settings.files["/home/u/.gemrc"] = "sources: [\"https://u:p@gems.example/\"]\n";
+    CHECK(hosts(settings.read("ruby")) == "gems.example:443 instead");
+    settings.files["/home/u/.gemrc"] = ":sources:\n# - https://old.example\n- http://gems.example:8808\n";
+    CHECK(hosts(settings.read("ruby")) == "gems.example:8808 instead");
+    settings.files.erase("/home/u/.gemrc");
+    settings.files["/home/u/.bundle/config"] =
+        "---\nBUNDLE_MIRROR__HTTPS://OTHER__EXAMPLE/: \"https://o.example\"\nBUNDLE_PATH: "
+        "\"https://no.example\"\n";
+    CHECK(hosts(settings.read("ruby")) == "o.example:443 too");
+    settings.files["/home/u/.bundle/config"] +=
+        "BUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: \"https://u:p@m.example/\"\n";
+    CHECK(hosts(settings.read("ruby")) == "o.example:443 m.example:443 instead");
+
+    std::string& composer = settings.files["/home/u/.config/composer/config.json"];
+    composer =
+        R"({"config":{"x":"https://no.example"},"repositories":{"a":{"type":"composer","url":"https://p.example"}}})";
+    CHECK(hosts(settings.read("php")) == "p.example:443 too");
+    composer = R"({"repositories":[{"url":"https://p.example"},{"packagist.org":false},{"url":1},2]})";
+    CHECK(hosts(settings.read("php")) == "p.example:443 instead");
+    composer = R"({"repositories":{"packagist":false}})";
+    CHECK(settings.read("php").replace);
+    for (const char* wrong : {"[]", "{", "{\"repositories\":3}"}) {
+        composer = wrong;
+        CHECK(hosts(settings.read("php")) == "too");
+    }
+}
+
 TEST_CASE("apt") {
     Settings settings;
     CHECK(hosts(settings.read("apt")) == "too");

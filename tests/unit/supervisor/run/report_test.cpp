@@ -263,6 +263,14 @@ TEST_CASE("a shipped profile is offered where one is for what was denied") {
     Decision registry = denied("", nullptr, Operation::connect);
     registry.object = rules::HostName{.name = "index.crates.io"};
     CHECK(offered(registry, "profile agent") == "allow with -p rust+net\n");
+    registry.object = rules::HostName{.name = "repo.packagist.org"};
+    CHECK(offered(registry, "profile php") == "allow with -p php+net\n");
+    registry.object = rules::HostName{.name = "api.github.com"};
+    CHECK(offered(registry, "profile php") == "allow with --connect api.github.com\n");
+    CHECK(offered(denied("/home/u/.rvm/rubies/x/bin/ruby", nullptr, Operation::execute), "profile agent") ==
+          "allow with: -p ruby\n");
+    CHECK(offered(denied("/home/u/.phpenv/shims/php", nullptr, Operation::execute), "profile agent") ==
+          "allow with: -p php\n");
     CHECK(offered(denied("/home/u/.config/ccache/ccache.conf"), "profile agent") == "allow with: -p build\n");
     // Only where it adds to a profile of the run, and never one with a login or for what is written.
     CHECK(offered(program, "rules.json") == "allow with: --execute /home/u/.npm-global/bin/tool\n");
