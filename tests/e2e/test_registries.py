@@ -188,7 +188,7 @@ def test_bundler_takes_gems_from_the_mirror_of_the_users_settings(box, mirror):
     info = f"---\n1.0 |checksum:{hashlib.sha256(gem).hexdigest()}\n".encode()
     mirror.files = {"/versions": f"created_at: 2024-01-01T00:00:00Z\n---\ntiny 1.0 {hashlib.md5(info).hexdigest()}\n".encode(),
                     "/info/tiny": info, "/names": b"---\ntiny\n", "/gems/tiny-1.0.gem": gem}
-    box.file(home / ".bundle/config", f'---\nBUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: "{mirror.url.replace("//", "//me:hunter2@")}"\n'.encode())
+    box.file(home / ".bundle/config", f'---\nBUNDLE_RETRY: "0"\nBUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: "{mirror.url.replace("//", "//me:hunter2@")}"\n'.encode())
     script = ("echo \"source 'https://rubygems.org'; gem 'tiny'\" > Gemfile && BUNDLE_PATH=vendor/bundle bundle install && ls vendor/bundle/ruby/*/gems && "
               "BUNDLE_PATH=vendor/bundle bundle exec ruby -e 'require \"tiny\"; puts Tiny::NAME'")
     installed(box, mirror, home, "ruby+net", script, "a tiny gem\n")
