@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import toolchains
+
 PYTHON = "/usr/bin/python3"
 
 # Each attempt at what lies in the shared directory, by the name that is given; then what a program does that asks where to go.
@@ -73,9 +75,23 @@ def test_the_lock_of_php_is_a_file_and_no_link(box):
         assert bare.code == 0 and bare.text.startswith("made\n"), bare.describe()
         for one in (lock, f"{lock}x", f"/tmp/{lock[14:]}"):
             Path(one).unlink()
-        result = box.run(["/bin/sh", "-c", script], options=["--ask", "never"])
+        result = box.run(["/bin/sh", "-c", script], options=["-p", "php", "--ask", "never"])
         left = [one for one in (lock, f"{lock}x", f"/tmp/{lock[14:]}") if os.path.lexists(one)]
         assert result.text == "made\n" and left == [], result.describe()
     finally:
         for one in (lock, f"{lock}x", f"/tmp/{lock[14:]}"):
             Path(one).unlink(missing_ok=True)
+
+
+WEB = """<?php $server = proc_open([PHP_BINARY, '-S', '127.0.0.1:0'], [1 => ['pipe', 'w'], 2 => ['pipe', 'w']], $pipes);
+preg_match('~http://[0-9.]+:[0-9]+~', fgets($pipes[2]), $found); echo file_get_contents("$found[0]/page.php");
+proc_terminate($server); proc_close($server);
+"""
+
+
+def test_the_web_server_of_php_starts_with_its_profile(box):
+    toolchains.require("php")
+    box.file(box.tree / "web.php", WEB.encode())
+    box.file(box.tree / "page.php", b"<?php echo 'page';")
+    result = box.run(["/usr/bin/php", "web.php"], options=["-p", "php", "--ask", "never"])
+    assert (result.code, result.text, result.errors) == (0, "page", ""), result.describe()
