@@ -2,7 +2,7 @@
 
 #include <sodium/utils.h>
 
-#include <algorithm>
+#include "base/words.hpp"
 
 namespace callgate::jobs::http {
 
@@ -12,16 +12,6 @@ Sha256::Digest digest_of(std::string_view text) {
     Sha256 sum;
     sum.add(text);
     return sum.digest();
-}
-
-constexpr std::string_view bearer = "bearer ";
-
-/// The scheme is a word in any letter case (RFC 9110, 11.1).
-bool is_bearer(std::string_view field) {
-    constexpr auto same = [](char given, char wanted) {
-        return given == wanted || (wanted >= 'a' && given == wanted - 'a' + 'A');
-    };
-    return std::ranges::equal(field.substr(0, bearer.size()), bearer, same);
 }
 
 }  // namespace
@@ -37,8 +27,10 @@ bool Access::bears_token(const Head& head, std::string_view& path) const {
         const Sha256::Digest other = digest_of(token);
         return sodium_memcmp(other.data(), token_.data(), token_.size()) == 0;
     };
-    if (const auto field = head.field("authorization"); field && is_bearer(*field))
-        return right(field->substr(bearer.size()));
+    constexpr std::string_view scheme = "bearer ";  // in any letter case (RFC 9110, 11.1)
+    const auto field = head.field("authorization");
+    if (field && lower_case(field->substr(0, scheme.size())) == scheme)
+        return right(field->substr(scheme.size()));
     if (const auto key = head.field("x-api-key"); key && right(*key)) return true;
     const std::size_t end = path.find('/', 1);
     if (end == std::string_view::npos || !right(path.substr(1, end - 1))) return false;
