@@ -1,6 +1,7 @@
 """The person's terminal, with a run or a shell on it: a pty whose bytes are seen, or tmux, whose screen is."""
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -93,14 +94,15 @@ class Outer:
         self.reader.start()
 
     def read(self) -> None:
-        """A terminal reads all the time, whatever the test waits for."""
+        """A terminal reads all the time, whatever the test waits for. A read may end within a character."""
+        whole = codecs.getincrementaldecoder("utf-8")("replace")
         try:
             while self.closing not in select.select([self.master, self.closing], [], [])[0]:
                 got = os.read(self.master, 65536)
                 with self.come:
                     self.pieces.append(got)
                     self.come.notify()
-                if self.cursor and (answers := self.cursor.feed(got.decode("utf-8", "replace"))):
+                if self.cursor and (answers := self.cursor.feed(whole.decode(got))):
                     os.write(self.master, answers.encode())
         except OSError:
             pass  # EIO: nobody holds the other side any more

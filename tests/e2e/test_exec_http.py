@@ -525,7 +525,7 @@ def test_input_by_http(box):
         for wrong, status in (({"txt": "a"}, 400), ({}, 400), ({"input": 1, "text": "a"}, 400), ({"base64": "%"}, 400)):
             assert server.ask(path, wrong)[0] == status, wrong
         assert server.ask("/v1/jobs/" + "0" * 32 + "/input", {"text": "a"})[0] == 404
-        deaf_events, deaf_path = begin(deaf, "echo deaf; sleep 1000", grace=0.1, env={"CG_MARK": str(box.root)})
+        deaf_events, deaf_path = begin(deaf, "echo deaf; sleep 1000", timeout=900, grace=0.1, env={"CG_MARK": str(box.root)})
         assert next_data(deaf_events) == {"text": "deaf\n"} and deaf_path != path
         body = json.dumps({"text": "x" * (10 << 20)}).encode()
         sender.sendall(b"\r\n".join([b"POST %b HTTP/1.1" % deaf_path.encode(), HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
@@ -552,7 +552,7 @@ def test_input_by_http(box):
                 full = b"".join([answer, *iter(lambda: one.recv(65536), b"")])
                 return b"too many jobs wait" in full
 
-            deafs = [begin(others.enter_context(server.connect()), "sleep 1000", env={"CG_MARK": str(box.root)}, grace=0.1)[1] for _ in range(6)]
+            deafs = [begin(others.enter_context(server.connect()), "sleep 1000", timeout=900, env={"CG_MARK": str(box.root)}, grace=0.1)[1] for _ in range(6)]
             for path in deafs:
                 harness.until(offered, "the input is taken or refused")
                 if b"too many jobs wait" in full:
