@@ -127,6 +127,14 @@ bool any_group(const CreatedIpc& made) {
     return std::ranges::any_of(made.groups, [](const CreatedIpc::Group& group) { return group.used.load(); });
 }
 
+bool holds_nothing(const CreatedIpc& made) {
+    const bool queues =
+        made.any_queue.load() &&
+        std::ranges::any_of(made.message_queues, [](const auto& one) { return one.used.load(); });
+    return !queues && made.shared_files.count.load() == 0 &&
+           std::ranges::all_of(made.ids, [](const auto& one) { return one.count.load() == 0; });
+}
+
 void remove_created_ipc(const CreatedIpc& made) {
     for (std::size_t kind = 0; kind < object_kinds; ++kind) {
         const CreatedIpc::Ids& ids = made.ids[kind];

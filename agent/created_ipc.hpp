@@ -95,6 +95,9 @@ void kill_created_groups(const CreatedIpc& created);
 /// (base/process/capabilities).
 void remove_group(const CreatedIpc::Group& group);
 
+/// Whether the list has no System V object, message queue or file of shared memory.
+[[nodiscard]] bool holds_nothing(const CreatedIpc& created);
+
 /// Whether there is any control group.
 [[nodiscard]] bool any_group(const CreatedIpc& created);
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,9 @@ struct DecideNeeds {
     uid_t uid = 0;
     /// The nested run whose calls are judged; "": those of the run itself.
     std::string nested{};
+    /// Keeps the needs of a nested run for whoever uses them after the call. Empty: they live as long as the
+    /// run.
+    std::weak_ptr<DecideNeeds> self{};
     /// The denial of what the rules allow or ask, because the object is not the run's
     /// (calls/files/shared_memory). Any thread.
     std::function<std::optional<rules::Verdict>(const Subject&, const rules::Verdict&)> refuses_object{};

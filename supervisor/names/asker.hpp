@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -20,8 +21,9 @@ struct Asker {
     std::uint64_t start_time = 0;
     std::string program;
     std::optional<rules::Party> party{};  // where the rules know parties
-    /// The judges of a nested run that it is of; null: those of the run. They live as long as the run.
-    const calls::DecideNeeds* judges = nullptr;
+    /// The judges of a nested run that it is of; null: those of the run.
+    std::shared_ptr<const calls::DecideNeeds> judges{};
+    bool over = false;  // the nested run that it was of: nothing is looked up for it
 };
 
 }  // namespace callgate::names

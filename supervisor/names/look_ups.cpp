@@ -119,6 +119,7 @@ rules::Verdict LookUps::evaluate(const std::string& name, const Asker& asker) co
                                                asker.program,
                                                {},
                                                asker.party.value_or(rules::Party::tools)});
+    if (asker.over) verdict = {.action = Action::deny};
     if (verdict.action != Action::allow) verdict.error = ENOENT;
     return verdict;
 }

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/descriptor_message.hpp"
 
@@ -164,7 +165,10 @@ Result<UniqueFd> Room::socket(int family, int type, const Asker& asker) {
         for (std::size_t index = 0; index < order_.size() / 2; ++index) askers_.erase(order_[index]);
         order_.erase(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(order_.size() / 2));
     }
-    if (askers_.insert_or_assign(status.st_ino, asker).second) order_.push_back(status.st_ino);
+    Known known{asker, asker.judges};
+    known.asker.over =
+        std::exchange(known.asker.judges, nullptr) != nullptr;  // unless they are there when asked for
+    if (askers_.insert_or_assign(status.st_ino, std::move(known)).second) order_.push_back(status.st_ino);
     return std::move(made->front());
 }
 
@@ -215,7 +219,11 @@ std::optional<Asker> Room::owner(int family, std::uint16_t port) {
     if (!inode && family == AF_INET) inode = inode_of(AF_INET6, port);
     if (!inode) return std::nullopt;
     const auto found = askers_.find(*inode);
-    return found == askers_.end() ? std::nullopt : std::optional<Asker>(found->second);
+    if (found == askers_.end()) return std::nullopt;
+    Asker asker = found->second.asker;
+    asker.judges = found->second.judges.lock();
+    if (asker.judges != nullptr) asker.over = false;
+    return asker;
 }
 
 }  // namespace callgate::names

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -56,7 +57,11 @@ private:
     UniqueFd channel_, diagnosis_;
     std::vector<UniqueFd> servers_;
     std::uint64_t cookie_ = 0;
-    std::unordered_map<ino_t, Asker> askers_;
+    struct Known {
+        Asker asker;  // without its judges
+        std::weak_ptr<const calls::DecideNeeds> judges;
+    };
+    std::unordered_map<ino_t, Known> askers_;
     std::vector<ino_t> order_;  // of their making
 };
 

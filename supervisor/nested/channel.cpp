@@ -200,7 +200,9 @@ void Channel::open(calls::NetworkCall& context, int number) {
     }
     UniqueFd own(ends[0]), given(ends[1]);
     const auto status = kernel::status(context.thread());
-    Peer peer{.process = status ? status->process : context.thread(), .needs = &context.needs};
+    Peer peer{.process = status ? status->process : context.thread(), .needs = context.needs.self.lock()};
+    if (peer.needs == nullptr)
+        peer.needs = {std::shared_ptr<void>(), &context.needs};  // they live as long as the run
     try {
         std::call_once(started_, [this] { serve(); });
     } catch (const std::system_error&) {

@@ -39,7 +39,7 @@ public:
     struct Peer {
         pid_t process = 0;
         /// Judges its calls.
-        calls::DecideNeeds* needs = nullptr;
+        std::shared_ptr<calls::DecideNeeds> needs{};
         /// Called once when the connection has ended; may be set by a handler.
         std::function<void()> ended{};
         /// The answer to the request "report": one JSON value; may be set by a handler.

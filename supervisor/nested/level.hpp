@@ -19,7 +19,8 @@
 
 namespace callgate::nested {
 
-/// The judges of one nested run: those of the level around it, narrowed. Lives as long as the run.
+/// The judges of one nested run: those of the level around it, narrowed. Whoever judges by them holds the
+/// level.
 class Level final : calls::DecisionSink {
 public:
     struct Given {
@@ -31,16 +32,19 @@ public:
         rules::Plan plan;
         rules::RecordMode record = rules::RecordMode::contested;
         std::unique_ptr<Report> report;
-        agent::SharedObjects made;
+        std::shared_ptr<agent::SharedObjects> made;
+        rlim_t mark = 0;
         int depth = 1;
-        Level* around = nullptr;  // null: the run itself
+        std::shared_ptr<Level> around{};  // null: the run itself
         calls::IpcObjects& all_objects;
         calls::SharedMemory& all_files;
     };
     Level(Given given, const Judges& judges, const rules::Plan& plan);
 
+    const rlim_t mark;
     const int depth;
-    Level* const around;
+    const std::shared_ptr<Level> around;
+    const std::shared_ptr<agent::SharedObjects> made;
 
     /// Whether the guardian has ended, so that its number may be another process's.
     [[nodiscard]] bool lost_guardian() const;
@@ -68,10 +72,8 @@ public:
     std::function<void()> hang_up;  // ends the connection, and so the inner callgate; guarded by ending()
     [[nodiscard]] std::mutex& ending() { return ending_; }
     [[nodiscard]] const rules::Plan& plan() const { return plan_; }
-    [[nodiscard]] agent::CreatedIpc& made() const { return made_.objects(); }
 
 private:
-    agent::SharedObjects made_;
     const rules::StaticGrants grants_;
     const rules::RenameCheck moves_;
     const calls::Basis enforced_{*rules_, grants_, moves_};

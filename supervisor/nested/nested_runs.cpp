@@ -118,32 +118,58 @@ Runs::Runs(Outermost around, Channel& channel)
 
 Runs::~Runs() = default;
 
-Level* Runs::level_of(const calls::DecideNeeds* needs) const {
-    for (std::size_t index = 0; index < count_.load(); ++index)
-        if (&levels_[index]->decide == needs) return levels_[index].get();
+std::shared_ptr<Level> Runs::level_of(const calls::DecideNeeds* needs) const {
+    const std::lock_guard guard(lock_);
+    for (const auto& [mark, level] : levels_)
+        if (&level->decide == needs) return level;
     return nullptr;
 }
 
+/// The list of what it made goes with it, if nothing is left.
+std::shared_ptr<Level> Runs::keep(std::unique_ptr<Level> made, std::size_t rules_bytes) {
+    {
+        const std::lock_guard guard(kept_->lock);
+        kept_->made.push_back(made->made);
+        kept_->rules_bytes += rules_bytes;
+    }
+    std::shared_ptr<Level> level(made.release(), [kept = kept_, rules_bytes](Level* over) {
+        {
+            const std::lock_guard guard(kept->lock);
+            kept->rules_bytes -= rules_bytes;
+            if (agent::holds_nothing(over->made->objects())) std::erase(kept->made, over->made);
+            if (kept->log_error == 0) kept->log_error = over->decide.log_error.load();
+        }
+        delete over;
+    });
+    level->decide.self = std::shared_ptr<calls::DecideNeeds>(level, &level->decide);
+    return level;
+}
+
 /// A caller whose limit cannot be read has another identity, and is denied.
-const Judges* Runs::of(pid_t thread) {
+std::shared_ptr<const Judges> Runs::of(pid_t thread) {
     rlimit mark{};
     if (::prlimit(thread, RLIMIT_LOCKS, nullptr, &mark) != 0) return nullptr;
-    if (mark.rlim_max == unmarked_ || !check_enabled("nested-mark")) return &outermost_;
-    const rlim_t index = first_ - mark.rlim_max;
-    if (mark.rlim_max > first_ || index >= count_.load()) return nullptr;
-    const Level& level = *levels_[index];
-    for (const Level* one = &level; one != nullptr; one = one->around)
+    if (mark.rlim_max == unmarked_ || !check_enabled("nested-mark"))
+        return {std::shared_ptr<void>(), &outermost_};
+    std::shared_ptr<const Level> level;
+    {
+        const std::lock_guard guard(lock_);
+        const auto found = levels_.find(mark.rlim_max);
+        if (found == levels_.end()) return nullptr;
+        level = found->second;
+    }
+    for (const Level* one = level.get(); one != nullptr; one = one->around.get())
         if ((one->over.load() && check_enabled("nested-over")) ||
             (one->lost_guardian() && check_enabled("nested-guardian")))
             return nullptr;
-    return &level.judged;
+    return {level, &level->judged};
 }
 
 void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& answer) {
     using namespace json_read;
     const auto refuse = [&answer](std::string_view why) { answer(error_line(why)); };
-    Level* const outer = level_of(peer.needs);
-    if (outer == nullptr && peer.needs != &around_.decide)
+    const std::shared_ptr<Level> outer = level_of(peer.needs.get());
+    if (outer == nullptr && peer.needs.get() != &around_.decide)
         return refuse("the level of this process is not known");
     rlimit now{};
     if (::prlimit(::getpid(), RLIMIT_LOCKS, nullptr, &now) != 0 && check_enabled("nested-limits"))
@@ -199,19 +225,23 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
     (*read)->prepare();
     UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(guardian), 0U)));
     if (!handle) return refuse("no process has the number \"guardian\"");
-    auto made = agent::SharedObjects::make();
+    auto objects = agent::SharedObjects::make();
     const std::string token = random_token();
-    if (!made || token.empty()) return refuse("the supervisor is short of memory");
-    const std::lock_guard guard(lock_);
-    const std::size_t index = count_.load();
-    if (index == max_runs ||
-        (rules_bytes_ + rules.size() > max_all_rules && check_enabled("nested-rules-bounded")))
+    if (!objects || token.empty()) return refuse("the supervisor is short of memory");
+    bool is_full = false;
+    {
+        const std::lock_guard guard(kept_->lock);
+        is_full = kept_->made.size() >= max_runs || (kept_->rules_bytes + rules.size() > max_all_rules &&
+                                                     check_enabled("nested-rules-bounded"));
+    }
+    if (is_full)
         return refuse(
-            "this run has had a thousand nested runs, or 32M of their rules, and keeps the rules of each: "
-            "start another one");
-    const bool known = std::any_of(levels_.begin(), levels_.begin() + static_cast<std::ptrdiff_t>(index),
-                                   [&name](const auto& one) { return one->decide.nested == name; });
-    if (known && check_enabled("nested-names")) return refuse("a nested run has had this name");
+            "this run has a thousand nested runs that go on or left objects behind, or 32M of rules of those "
+            "that go on: end some of them");
+    if (names_.size() >= max_names)
+        return refuse("this run has had a million nested runs: start another one");
+    if (names_.contains(name) && check_enabled("nested-names"))
+        return refuse("a nested run has had this name");
     Level::Given given{.run = name,
                        .workdir = workdir,
                        .guardian = static_cast<pid_t>(guardian),
@@ -220,41 +250,44 @@ void Runs::add(Channel::Peer& peer, const json& request, const Channel::Answer& 
                        .rules = *read,
                        .plan = std::move(plan),
                        .report = around_.make_report(*read),
-                       .made = std::move(*made),
+                       .made = std::make_shared<agent::SharedObjects>(std::move(*objects)),
+                       .mark = first_ - names_.size(),
                        .depth = depth,
                        .around = outer,
                        .all_objects = all_objects_,
                        .all_files = all_files_};
-    levels_[index] =
-        std::make_unique<Level>(std::move(given), judges, outer == nullptr ? around_.plan : outer->plan());
-    Level* const level = levels_[index].get();
+    const std::shared_ptr<Level> level = keep(
+        std::make_unique<Level>(std::move(given), judges, outer == nullptr ? around_.plan : outer->plan()),
+        rules.size());
     const std::string line = accepted(token, level->plan());
+    names_.insert(name);  // its number is used
     level->hang_up = peer.hang_up;
     peer.ended = [this, level] {
         level->over.store(true);
         const std::lock_guard ending(level->ending());
         level->hang_up = {};
-        const std::lock_guard tokens(lock_);
-        std::erase_if(tokens_, [level](const auto& one) { return one.second == level; });
+        const std::lock_guard known(lock_);
+        std::erase_if(tokens_, [&level](const auto& one) { return one.second == level; });
+        if (check_enabled("nested-over")) levels_.erase(level->mark);
     };
     peer.report = [level] { return level->report->json(); };
-    tokens_.emplace(token, level);
-    rules_bytes_ += rules.size();
-    count_.store(index + 1);
+    {
+        const std::lock_guard guard(lock_);
+        levels_.emplace(level->mark, level);
+        tokens_.emplace(token, level);
+    }
     any.store(true);
     answer(line);
 }
 
 /// The caller waits in this call, so it is the process that is marked.
 void Runs::enter(calls::NetworkCall& context, std::string_view token) {
-    Level* level = nullptr;
-    std::size_t index = 0;
+    std::shared_ptr<Level> level;
     {
         const std::lock_guard guard(lock_);
         const auto found = tokens_.find(token);
         if (found == tokens_.end()) return context.fail(ECONNREFUSED);
         level = found->second;
-        for (index = 0; levels_[index].get() != level;) ++index;
     }
     const calls::DecideNeeds& outer = level->around == nullptr ? around_.decide : level->around->decide;
     const auto status = kernel::status(context.thread());
@@ -263,20 +296,24 @@ void Runs::enter(calls::NetworkCall& context, std::string_view token) {
                          status->parent == level->decide.guardian;
     if ((!its_own && check_enabled("nested-entrance")) || level->entered.exchange(true))
         return context.fail(EPERM);
-    const rlimit mark{first_ - index, first_ - index};
+    const rlimit mark{level->mark, level->mark};
     if (::prlimit(context.thread(), RLIMIT_LOCKS, &mark, nullptr) != 0) return context.fail(errno);
     context.call.succeed(0);
 }
 
 void Runs::remove_created() {
-    for (std::size_t index = 0; index < count_.load(); ++index)
-        agent::remove_created_ipc(levels_[index]->made());
+    const std::lock_guard guard(kept_->lock);
+    for (const auto& made : kept_->made) agent::remove_created_ipc(made->objects());
 }
 
 int Runs::log_error() const {
-    for (std::size_t index = 0; index < count_.load(); ++index)
-        if (const int error = levels_[index]->decide.log_error.load(); error != 0) return error;
-    return 0;
+    {
+        const std::lock_guard guard(lock_);
+        for (const auto& [mark, level] : levels_)
+            if (const int error = level->decide.log_error.load(); error != 0) return error;
+    }
+    const std::lock_guard guard(kept_->lock);
+    return kept_->log_error;
 }
 
 }  // namespace callgate::nested

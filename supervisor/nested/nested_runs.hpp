@@ -15,24 +15,27 @@
 // An attacker is any process of the run, also the inner callgate. It sends any rules and any numbers: it
 // narrows itself, and nothing else. A token works once, for a child of the guardian that was named, and only
 // for a process of the level that registered the rules. Whoever learns a token first narrows itself. The
-// rules are read on the channel's thread; their size, alone and together, the number of levels and the number
-// of nested runs are bounded. No two have one name, so none speaks for another in the log. The answer tells
+// rules are read on the channel's thread; their size, alone and together, and the numbers of levels and of
+// nested runs are bounded. No two have one name, so none speaks for another in the log. The answer tells
 // of no directory that the sender could not list.
 //
 // When the inner callgate or its guardian is gone, its mark means nothing: contested calls of what may be
-// left are denied. Otherwise the guardian's number could become that of a process outside the run.
+// left are denied. Otherwise the guardian's number could become that of a process outside the run. Its rules
+// go with the last call, connection or look-up that they judge. What it made and left is removed at the end
+// of the run around.
 #pragma once
 
 #include <sys/resource.h>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "agent/created_ipc.hpp"
 #include "rules/plan/plan.hpp"
@@ -44,8 +47,10 @@ namespace callgate::nested {
 
 /// Levels of nested runs. Each takes a layer of Landlock's sixteen.
 inline constexpr int max_levels = 12;
-/// Nested runs in the life of one run: the rules of each are kept, because records and answers name them.
+/// Nested runs that have not ended, or that left objects behind.
 inline constexpr std::size_t max_runs = 1000;
+/// Nested runs in the life of one run, which keeps their names.
+inline constexpr std::size_t max_names = 1'000'000;
 
 /// Gathers the denials of a nested run, for its own report.
 class Report : public calls::DecisionSink {
@@ -75,7 +80,7 @@ public:
     Runs& operator=(const Runs&) = delete;
     ~Runs() override;
 
-    const Judges* of(pid_t thread) override;
+    std::shared_ptr<const Judges> of(pid_t thread) override;
     /// Removes what nested runs made and left. Call it when no process of the run is left.
     void remove_created();
     /// errno of the first record that could not be written; 0: none.
@@ -84,19 +89,28 @@ public:
 private:
     void add(Channel::Peer& peer, const nlohmann::json& request, const Channel::Answer& answer);
     void enter(calls::NetworkCall& context, std::string_view token);
-    [[nodiscard]] Level* level_of(const calls::DecideNeeds* needs) const;
+    [[nodiscard]] std::shared_ptr<Level> level_of(const calls::DecideNeeds* needs) const;
+    [[nodiscard]] std::shared_ptr<Level> keep(std::unique_ptr<Level> made, std::size_t rules_bytes);
+    /// The runs that are not gone, and what the others left. A thread that outlives this object may hold the
+    /// last one.
+    struct Kept {
+        std::mutex lock;
+        std::vector<std::shared_ptr<agent::SharedObjects>> made{};
+        std::size_t rules_bytes = 0;  // as they were sent
+        int log_error = 0;
+    };
 
     Outermost around_;
     calls::IpcObjects all_objects_;  // of nested runs; each run has its own list of what is its own
     calls::SharedMemory all_files_;
     const Judges outermost_;
-    rlim_t unmarked_ = RLIM_INFINITY;  // of processes in no nested run
-    rlim_t first_ = 0;                 // the mark of the first nested run
-    std::array<std::unique_ptr<Level>, max_runs> levels_;
-    std::atomic<std::size_t> count_{0};  // of levels_ that may be read
-    std::size_t rules_bytes_ = 0;        // as all of them were sent
-    std::mutex lock_;
-    std::map<std::string, Level*, std::less<>> tokens_;  // guarded by lock_
+    const std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
+    rlim_t unmarked_ = RLIM_INFINITY;           // of processes in no nested run
+    rlim_t first_ = 0;                          // the mark of the first nested run
+    std::set<std::string, std::less<>> names_;  // of all that there ever were; on the channel's thread
+    mutable std::mutex lock_;
+    std::map<rlim_t, std::shared_ptr<Level>> levels_;                    // by mark; guarded by lock_
+    std::map<std::string, std::shared_ptr<Level>, std::less<>> tokens_;  // guarded by lock_
 };
 
 }  // namespace callgate::nested

@@ -1,6 +1,8 @@
 // The needs of all families of handlers, for one receiving thread.
 #pragma once
 
+#include <memory>
+
 #include "supervisor/calls/exec/needs.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/ipc/needs.hpp"
@@ -29,8 +31,9 @@ struct Judges {
 class NestedRuns {
 public:
     virtual ~NestedRuns() = default;
-    /// Any thread. Null: the caller is of a nested run that is over, or of none that is known.
-    [[nodiscard]] virtual const Judges* of(pid_t thread) = 0;
+    /// Any thread. Null: the caller is of a nested run that is over, or of none that is known. The caller
+    /// holds it while it judges.
+    [[nodiscard]] virtual std::shared_ptr<const Judges> of(pid_t thread) = 0;
     /// Whether there was ever one.
     std::atomic<bool> any{false};
 };

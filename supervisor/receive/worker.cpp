@@ -174,7 +174,7 @@ void WorkerPool::Worker::serve(kernel::PendingCall& call, std::int64_t started_n
     if (refuse(call)) return;
     if (const enforce::CallEntry* entry = enforce::find_call(call.notification().call)) {
         if (NestedRuns* const nested = pool_.needs_.nested; nested != nullptr && nested->any.load()) {
-            const Judges* const of_caller = nested->of(call.notification().thread);
+            const std::shared_ptr<const Judges> of_caller = nested->of(call.notification().thread);
             // The thread's number may have been given anew while its mark was read.
             if (of_caller == nullptr || !call.waiting()) return void(call.fail(EPERM));
             answer_by(*of_caller, call, *entry, started_ns, approvals);

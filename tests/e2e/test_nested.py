@@ -547,15 +547,19 @@ print("full", full)
     assert said.splitlines() == ["['callgate', 'denials', 'nested', 'ok', 'run']", "the line is too long", "full 1"], said
 
 
-def test_what_connections_keep_in_memory_is_bounded(world):
-    """Requests that have no end; the twin is a long one that has."""
-    said = client(world, """
-import resource, time
+# supervisor(): the most memory that the supervisor had so far, in KiB.
+SUPERVISOR = """
 def supervisor():
     pid = os.getppid()
     while "callgate" not in open(f"/proc/{pid}/comm").read() or "guard" in open(f"/proc/{pid}/comm").read():
         pid = int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
     return int(next(line for line in open(f"/proc/{pid}/status") if line.startswith("VmHWM")).split()[1])
+"""
+
+
+def test_what_connections_keep_in_memory_is_bounded(world):
+    """Requests that have no end; the twin is a long one that has."""
+    said = client(world, f"""{SUPERVISOR}
 before = supervisor()
 begun = []
 for _ in range(100):
@@ -580,9 +584,29 @@ told = [ask(stream, do="nest", **{**wish, "run": f"abcd{number:02}", "rules": ru
 print([one["ok"] for one in told].index(False), told[-1]["error"])
 one, stream = client()
 print(ask(stream, do="nest", **{**wish, "run": "abcd00"})["error"], ask(stream, do="nest", **wish)["ok"])
+for one, opened in kept: opened.close(); one.close()
+kept.clear()
+while True:
+    one, stream = client()
+    if ask(stream, do="nest", **{**wish, "run": "later0", "rules": rules})["ok"]: break  # the ends of the others are still to be seen
 """)
-    assert said.splitlines() == ["33 this run has had a thousand nested runs, or 32M of their rules, and keeps the rules of each: start another one",
-                                 "a nested run has had this name True"], said
+    assert said.splitlines() == ["33 this run has a thousand nested runs that go on or left objects behind, or 32M of rules of those that go on: "
+                                 "end some of them", "a nested run has had this name True"], said
+
+
+def test_nested_runs_that_have_ended_take_no_room(world):
+    """More of them, and of their rules, than a run may have at a time."""
+    said = client(world, f"""{SUPERVISOR}
+rules = json.dumps({{"version": 1, "default": "deny", "description": "x" * 60000}})
+begun, told = 0, set()
+for number in range(1200):
+    one, stream = client()
+    told.add(ask(stream, do="nest", **{{**wish, "run": f"{{number:06}}", "rules": rules}})["ok"])
+    stream.close(); one.close()
+    if number == 200: begun = supervisor()
+print(told, supervisor() - begun < 32 << 10)
+""")
+    assert said.splitlines() == ["{True} True"], said
 
 
 def test_the_answer_names_no_entry_of_a_directory_that_its_reader_may_not_list(world):
