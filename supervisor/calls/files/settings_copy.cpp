@@ -174,10 +174,9 @@ std::string yarn_classic_copy(std::string_view content) {
         const std::size_t at = text.find(' ');
         if (text.empty() || text.front() == '#' || at == std::string_view::npos) continue;
         const std::string_view key = unquoted(text.substr(0, at));
-        if (!npm_key(key)) continue;
-        out.append(text.substr(0, at))
-            .append(" \"")
-            .append(without_credentials(unquoted(trimmed(text.substr(at))))) += "\"\n";
+        const auto value = npm_key(key) ? without_comment(trimmed(text.substr(at)), "#") : std::nullopt;
+        if (!value) continue;
+        out.append(text.substr(0, at)).append(" \"").append(without_credentials(unquoted(*value))) += "\"\n";
     }
     return out;
 }

@@ -60,6 +60,23 @@ std::optional<std::string> toml_value(std::string_view value) {
     return std::string(trimmed(out));
 }
 
+/// A line of TOML without its comment: each quote in it is one.
+std::string_view without_toml_comment(std::string_view text) {
+    char quote = 0;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const char one = text[at];
+        if (quote != 0) {
+            if (one == '\\' && quote == '"') ++at;
+            if (one == quote) quote = 0;
+        } else if (one == '"' || one == '\'') {
+            quote = one;
+        } else if (one == '#') {
+            return text.substr(0, at);
+        }
+    }
+    return text;
+}
+
 using Tree = boost::property_tree::ptree;
 
 void copy_elements(const Tree& from, Tree& to, std::string_view elements) {
@@ -134,6 +151,23 @@ std::string_view unquoted(std::string_view text) {
     return text;
 }
 
+std::optional<std::string_view> without_comment(std::string_view text, std::string_view marks,
+                                                CommentAt place) {
+    std::size_t at = 0;
+    if (!text.empty() && (text.front() == '"' || text.front() == '\'')) {
+        const std::size_t end = text.find(text.front(), 1);
+        if (text.front() == '"' && text.substr(0, end).find('\\') != std::string_view::npos)
+            return std::nullopt;
+        if (end != std::string_view::npos) at = end + 1;
+    }
+    while ((at = text.find_first_of(marks, at)) != std::string_view::npos) {
+        if (place == CommentAt::anywhere || at == 0 || text[at - 1] == ' ' || text[at - 1] == '\t')
+            return trimmed(text.substr(0, at));
+        ++at;
+    }
+    return text;
+}
+
 std::string without_credentials(std::string_view text) {
     std::string out;
     for (std::size_t from = 0; from < text.size();) {
@@ -146,22 +180,20 @@ std::string without_credentials(std::string_view text) {
             break;
         }
         // The scheme may be missing: "//host/path".
-        std::size_t end = text.find_first_of(" \t\"'<>,|", scheme + 2);
-        if (end == std::string_view::npos) end = text.size();
-        std::string_view rest = text.substr(scheme + 2, end - scheme - 2);
-        const std::size_t authority_end = rest.find_first_of("/?#\\");
-        const std::string_view authority = rest.substr(0, authority_end);
-        const std::string_view path =
-            authority_end == std::string_view::npos ? std::string_view() : rest.substr(authority_end);
-        out.append(text.substr(from, scheme + 2 - from)).append(authority.substr(authority.rfind('@') + 1));
-        // A password with an unescaped slash would move the "@" behind it.
-        if (path.find('@') != std::string_view::npos && authority.find('@') == std::string_view::npos &&
-            authority.find(':') != std::string_view::npos) {
-            out.erase(out.size() - authority.size());
-            out.append(path.substr(path.rfind('@') + 1, path.find_first_of("?#") - path.rfind('@') - 1));
-        } else {
-            out.append(path.substr(0, path.find_first_of("?#")));
-        }
+        std::size_t begin = scheme + 2;
+        out.append(text.substr(from, begin - from));
+        // A password may hold what separates URLs elsewhere: a comma, a quote.
+        const std::size_t blank = text.find_first_of(" \t", begin), next = text.find("//", begin);
+        const std::string_view reach = text.substr(begin, std::min({blank, next, text.size()}) - begin);
+        const std::string_view authority = reach.substr(0, reach.find_first_of("/?#\\"));
+        std::size_t user = authority.rfind('@');
+        // An unescaped slash in it would move the "@" behind the authority.
+        if (user == std::string_view::npos && authority.find(':') != std::string_view::npos)
+            user = reach.rfind('@');
+        if (user != std::string_view::npos) begin += user + 1;
+        const std::size_t end = std::min(text.find_first_of(" \t\"'<>,|", begin), text.size());
+        const std::string_view rest = text.substr(begin, end - begin);
+        out.append(rest.substr(0, rest.find_first_of("?#")));
         from = end;
     }
     return out;
@@ -170,11 +202,15 @@ std::string without_credentials(std::string_view text) {
 std::string ini_copy(std::string_view content, bool continued, Allowed allowed) {
     std::string out;
     bool keeps = false;
+    const auto value_of = [continued](std::string_view text) {
+        return without_comment(text, "#;", continued ? CommentAt::blank : CommentAt::anywhere);
+    };
     for (const std::string_view line : lines_of(content)) {
         const std::string_view text = trimmed(line);
         if (text.empty() || text.front() == '#' || text.front() == ';') continue;
         if (continued && (line.front() == ' ' || line.front() == '\t')) {
-            if (keeps) out.append("    ").append(without_credentials(text)) += '\n';
+            const auto value = keeps ? value_of(text) : std::nullopt;
+            if (value) out.append("    ").append(without_credentials(*value)) += '\n';
             continue;
         }
         keeps = false;
@@ -185,9 +221,9 @@ std::string ini_copy(std::string_view content, bool continued, Allowed allowed) 
         const std::size_t at = text.find_first_of(continued ? "=:" : "=");
         if (at == std::string_view::npos) continue;
         const std::string_view key = trimmed(text.substr(0, at));
-        keeps = allowed(key);
-        if (keeps)
-            out.append(key).append(" = ").append(without_credentials(trimmed(text.substr(at + 1)))) += '\n';
+        const auto value = allowed(key) ? value_of(trimmed(text.substr(at + 1))) : std::nullopt;
+        keeps = value.has_value();
+        if (value) out.append(key).append(" = ").append(without_credentials(*value)) += '\n';
     }
     return out;
 }
@@ -207,9 +243,7 @@ std::optional<std::string> toml_copy(std::string_view content, std::string_view 
             if (keeps_table) out.append(name) += '\n';
             continue;
         }
-        std::string_view part = text;
-        if (!joined.empty()) part = text.substr(0, text.front() == '#' ? 0 : text.find(" #"));
-        joined.append(joined.empty() ? "" : " ").append(trimmed(part));
+        joined.append(joined.empty() ? "" : " ").append(trimmed(without_toml_comment(text)));
         const std::size_t at = joined.find('=');
         if (at == std::string::npos) return std::nullopt;
         const std::string_view value = trimmed(std::string_view(joined).substr(at + 1));
@@ -231,6 +265,15 @@ std::optional<std::string> toml_copy(std::string_view content, std::string_view 
     return out;
 }
 
+namespace {
+
+/// A value of YAML that is no plain or quoted text.
+bool is_other_form(std::string_view value) {
+    return !value.empty() && std::string_view("{[|>&*!").find(value.front()) != std::string_view::npos;
+}
+
+}  // namespace
+
 std::string yaml_copy(std::string_view content, std::string_view keys) {
     std::string out;
     std::size_t skipped = std::string_view::npos;  // the indentation of a key that was left out
@@ -243,30 +286,21 @@ std::string yaml_copy(std::string_view content, std::string_view keys) {
         skipped = std::string_view::npos;
         while (!above.empty() && above.back().first >= depth) above.pop_back();
         const std::size_t at = text.find(": ");
-        const bool opens = text.back() == ':';
-        if (!opens && at == std::string_view::npos) continue;
-        const std::string_view key =
-            unquoted(trimmed(text.substr(0, opens && at == std::string_view::npos ? text.size() - 1 : at)));
+        if (at == std::string_view::npos && text.back() != ':') continue;
+        const std::string_view written = text.substr(0, at == std::string_view::npos ? text.size() - 1 : at);
+        const std::string_view key = unquoted(trimmed(written));
+        const auto value = without_comment(
+            at == std::string_view::npos ? std::string_view() : trimmed(text.substr(at + 2)), "#");
         // Names of scopes and registries are the user's own.
-        const bool scope = !above.empty() && above.size() == 1 && opens;
-        if (!has_word(keys, key) && !scope) {
-            skipped = depth;
-            continue;
-        }
-        const std::string_view value = opens ? std::string_view() : trimmed(text.substr(at + 2));
+        const bool scope = above.size() == 1 && value && value->empty();
         // Other forms of values may hold keys, or go on in the next lines.
-        if (!value.empty() && std::string_view("{[|>&*!").find(value.front()) != std::string_view::npos) {
+        if ((!has_word(keys, key) && !scope) || !value || is_other_form(*value)) {
             skipped = depth;
             continue;
         }
-        std::string name(
-            trimmed(text.substr(0, opens && at == std::string_view::npos ? text.size() - 1 : at)));
-        name = without_credentials(name);
+        const std::string name = without_credentials(trimmed(written));
         out.append(depth, ' ').append(name) += ':';
-        if (!value.empty()) {
-            const std::string_view bare = unquoted(value);
-            out.append(" \"").append(without_credentials(bare)) += '"';
-        }
+        if (!value->empty()) out.append(" \"").append(without_credentials(unquoted(*value))) += '"';
         out += '\n';
         above.emplace_back(depth, name);
     }
@@ -280,8 +314,9 @@ std::string gemrc_copy(std::string_view content, std::string_view keys) {
         const std::string_view text = trimmed(line);
         if (text.empty() || text.front() == '#') continue;
         if (text.starts_with("- ")) {
-            if (keeps)
-                out.append("- ").append(without_credentials(unquoted(trimmed(text.substr(2))))) += '\n';
+            const auto value = keeps ? without_comment(trimmed(text.substr(2)), "#") : std::nullopt;
+            if (value && !is_other_form(*value))
+                out.append("- ").append(without_credentials(unquoted(*value))) += '\n';
             continue;
         }
         keeps = false;
@@ -289,15 +324,15 @@ std::string gemrc_copy(std::string_view content, std::string_view keys) {
         const std::size_t from = text.front() == ':' ? 1 : 0;
         const std::size_t at = text.find(':', from);
         if (at == std::string_view::npos || !has_word(keys, text.substr(from, at - from))) continue;
-        const std::string_view value = trimmed(text.substr(at + 1));
-        // Other forms of values may hold keys, or go on in the next lines.
-        const bool list = value.starts_with('[') && value.ends_with(']');
-        if (!list && !value.empty() &&
-            std::string_view("{[|>&*!").find(value.front()) != std::string_view::npos)
-            continue;
-        keeps = value.empty();
+        const auto value = without_comment(trimmed(text.substr(at + 1)), "#");
+        // Other forms of values may hold keys, or go on in the next lines. An escape could hide a URL.
+        if (!value) continue;
+        const bool list =
+            value->starts_with('[') && value->ends_with(']') && value->find('\\') == std::string_view::npos;
+        if (!list && is_other_form(*value)) continue;
+        keeps = value->empty();
         out.append(text.substr(0, at + 1));
-        if (!keeps) out.append(" ").append(without_credentials(value));
+        if (!keeps) out.append(" ").append(without_credentials(*value));
         out += '\n';
     }
     return out;
@@ -308,9 +343,10 @@ std::string bundle_copy(std::string_view content, Allowed allowed) {
     for (const std::string_view line : lines_of(content)) {
         const std::size_t at = line.find(": ");
         if (at == std::string_view::npos || !allowed(line.substr(0, at))) continue;
-        const std::string_view value = unquoted(trimmed(line.substr(at + 2)));
+        const auto value = without_comment(trimmed(line.substr(at + 2)), "#", CommentAt::anywhere);
+        if (!value) continue;
         out.append(without_credentials(line.substr(0, at))).append(": \"");
-        out.append(without_credentials(value)) += "\"\n";
+        out.append(without_credentials(unquoted(*value))) += "\"\n";
     }
     return out;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,13 @@ inline constexpr std::size_t max_settings = 1U << 20;
 
 /// A URL without user, query and fragment; other text as it is. "sparse+https://" and the like count as URLs.
 [[nodiscard]] std::string without_credentials(std::string_view text);
+
+/// A comment begins after a blank, or in the middle of a word too.
+enum class CommentAt : std::uint8_t { blank, anywhere };
+
+/// A value in quotes or without, and without the comment behind it. Nothing if an escape could hide a URL.
+[[nodiscard]] std::optional<std::string_view> without_comment(std::string_view text, std::string_view marks,
+                                                              CommentAt place = CommentAt::blank);
 
 /// Whether a key may stay.
 using Allowed = bool (*)(std::string_view key);

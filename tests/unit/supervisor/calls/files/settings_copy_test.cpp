@@ -26,6 +26,10 @@ TEST_CASE("URLs lose user, query and fragment") {
     CHECK(without_credentials("https://u:p/w@r.example/x") == "https://r.example/x");
     CHECK(without_credentials("u:p@proxy.example:3128") == "proxy.example:3128");
     CHECK(without_credentials("one https://u@a/ two https://v:w@b/") == "one https://a/ two https://b/");
+    CHECK(without_credentials("https://u:SEC,RET@a/x,https://v:SEC'RET@b/") == "https://a/x,https://b/");
+    CHECK(without_credentials("https://u:SEC|R<E>T\"@a/") == "https://a/");
+    CHECK(without_credentials("https://u:SEC/R,ET@a/x") == "https://a/x");
+    CHECK(without_credentials("[\"https://a/\", 'https://u@b:80']") == "[\"https://a/\", 'https://b:80']");
     CHECK(without_credentials("plain") == "plain");
     CHECK(without_credentials("https://") == "https://");
     CHECK(without_credentials("") == "");
@@ -237,6 +241,47 @@ TEST_CASE("what holds only credentials is empty, what is not known is nothing") 
     CHECK(settings_known("/home/u/.npmrc"));
     CHECK_FALSE(settings_copy("/home/u/.npmrc", std::string_view("registry=x\0y", 12)));
     CHECK_FALSE(settings_copy("/home/u/.npmrc", std::string(max_settings + 1, 'x')));
+}
+
+TEST_CASE("a credential in a comment behind a value is left out, and the value stays") {
+    CHECK(copy("/home/u/.npmrc",
+               "registry=https://a.example/ ; //a.example/:_authToken=SECRET\n"
+               "cache=/c #SECRET\nproxy=\"http://p.example\" # SECRET\nfund=false;SECRET\n") ==
+          "registry = https://a.example/\ncache = /c\nproxy = \"http://p.example\"\nfund = false\n");
+    CHECK(
+        copy("/home/u/.config/pip/pip.conf",
+             "[global]\nextra-index-url = https://a.example/ # SECRET\n    https://b.example/ ; SECRET\n") ==
+        "[global]\nextra-index-url = https://a.example/\n    https://b.example/\n");
+    CHECK(
+        copy("/home/u/.yarnrc.yml",
+             "npmRegistryServer: \"https://a.example\" # npmAuthToken: SECRET\nnodeLinker: pnp # SECRET\n"
+             "npmScopes: # SECRET\n  corp: # SECRET\n    npmRegistryServer: https://b.example # SECRET\n") ==
+        "npmRegistryServer: \"https://a.example\"\nnodeLinker: \"pnp\"\nnpmScopes:\n  corp:\n"
+        "    npmRegistryServer: \"https://b.example\"\n");
+    CHECK(copy("/home/u/.yarnrc", "registry \"https://a.example\" # SECRET\n") ==
+          "registry \"https://a.example\"\n");
+    CHECK(copy("/home/u/.gemrc",
+               ":sources: # SECRET\n- https://a.example/ # SECRET\n:backtrace: true # SECRET\n"
+               "update: [x] # SECRET\n") ==
+          ":sources:\n- https://a.example/\n:backtrace: true\nupdate: [x]\n");
+    CHECK(copy("/home/u/.bundle/config", "BUNDLE_JOBS: \"4\" # SECRET\nBUNDLE_RETRY: 3# SECRET\n") ==
+          "BUNDLE_JOBS: \"4\"\nBUNDLE_RETRY: \"3\"\n");
+}
+
+TEST_CASE("a value whose escapes could hide a URL is left out") {
+    for (const char* path : {"/home/u/.npmrc", "/home/u/.yarnrc", "/home/u/.yarnrc.yml"})
+        CHECK(copy(path,
+                   "registry=\"https://u:SECRET\\u0040a\"\nregistry \"https://u:SECRET\\u0040a\"\n"
+                   "httpProxy: \"https://u:SECRET\\x40a\"\n") == "");
+    CHECK(copy("/home/u/.gemrc",
+               "gem: \"https://u:SECRET\\x40a\"\nsources: [\"https://u:SECRET\\x40a\"]\n"
+               "update:\n- \"https://u:SECRET\\x40a\"\n- {SECRET: 1}\n") == "update:\n");
+}
+
+TEST_CASE("cargo: a comment may stand anywhere in a list") {
+    CHECK(copy("/home/u/.cargo/config.toml",
+               "rustflags = [ # \"SECRET\n  \"a # b\", # SECRET\n  # SECRET\n]\njobs = 2 # SECRET\n") ==
+          "rustflags = [ \"a # b\",  ]\njobs = 2\n");
 }
 
 TEST_CASE("nothing of a log-in file stays") {
