@@ -41,7 +41,7 @@ struct Expander::Question {
         answer.globs.push_back(walk->tail().empty() ? Glob::literal(path) : Glob::beneath(path));
         answer.found.push_back(std::move(path));
     }
-    /// A literal rest of the pattern stays in force beneath a directory whose name is one of its components.
+    /// A literal rest of the pattern stays in force beneath a directory that one of its components names.
     void anchor(const std::string& directory, std::size_t step) {
         std::string rest;
         for (std::size_t at = step + 1; at < walk->steps().size(); ++at) {
@@ -133,7 +133,7 @@ void Search::anchor(WalkStates::Number state, const std::string& directory) cons
         const std::vector<WalkStep>& steps = questions_[hit.walk]->walk->steps();
         const Positions met = states_.positions(state, hit.walk) & hit.steps;
         for (std::size_t step = 0; step < steps.size(); ++step)
-            if ((met & bit(step)) != 0 && steps[step].literal())
+            if ((met & bit(step)) != 0 && steps[step].text != "*")
                 questions_[hit.walk]->anchor(directory, step);
     }
 }

@@ -66,6 +66,18 @@ NamedByGit named_by_git(int top, const std::string& workdir) {
     return named;
 }
 
+/// Whether a directory has the form by which git takes it for a repository, whatever its name.
+bool is_repository(int directory) {
+    return ::faccessat(directory, "HEAD", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+           ::faccessat(directory, "objects", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/// Whether a directory stands in a repository.
+bool is_in_repository(int directory) {
+    const UniqueFd above(::openat(directory, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return above && is_repository(above.get());
+}
+
 class Walk {
 public:
     using Held = std::function<bool(const std::string& path)>;
@@ -82,6 +94,8 @@ private:
     bool look_into(const std::string& directory);
     /// Whether the run could make nothing in a directory: it is another user's, and closed.
     [[nodiscard]] bool is_anothers(const std::string& directory) const;
+    /// Whether it is a repository that is not named by its HEAD already.
+    [[nodiscard]] bool is_old_repository(int directory) const;
     void look_at(int parent, const std::string& directory, const Counted& counted, const dirent& entry);
 
     int top_;
@@ -98,8 +112,14 @@ private:
 /// git's objects and installed packages hold no such names that a user would look at.
 bool enters(const std::string& parent, std::string_view name) {
     if (name == "node_modules" || name == "site-packages") return false;
-    return !parent.ends_with(".git/") || name == "hooks" || name == "remotes" || name == "branches" ||
-           name == "modules" || name == "worktrees" || name == "rebase-merge";
+    return !parent.ends_with(".git/") ||
+           has_word("hooks remotes branches modules worktrees rebase-merge sequencer sl", name);
+}
+
+bool Walk::is_old_repository(int directory) const {
+    struct stat head {};
+    return is_repository(directory) && ::fstatat(directory, "HEAD", &head, AT_SYMLINK_NOFOLLOW) == 0 &&
+           !not_before(head.st_ctim, since_);
 }
 
 void Walk::look_at(int parent, const std::string& directory, const Counted& counted, const dirent& entry) {
@@ -112,6 +132,8 @@ void Walk::look_at(int parent, const std::string& directory, const Counted& coun
     Found found = is_link ? urgency_of_link(directory, counted, name) : urgency(directory, counted, name);
     if (!named_.included.empty() &&
         std::ranges::find(named_.included, directory + entry.d_name) != named_.included.end())
+        found = Urgency::at_once;
+    if (!found && has_word("config config.worktree lazygit.yml", name) && is_old_repository(parent))
         found = Urgency::at_once;
     if ((found && !is_directory) || entry.d_type == DT_UNKNOWN) {
         if (::fstatat(parent, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) return;
@@ -146,8 +168,9 @@ bool Walk::look_into(const std::string& directory) {
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(number), ::closedir);
     if (!stream) return false;
     static_cast<void>(fd.release());
-    const Counted counted =
-        directory == named_.hooks ? Counted{Urgency::at_once, true} : counted_in(directory);
+    const bool hooks =
+        directory == named_.hooks || (directory.ends_with("hooks/") && is_in_repository(number));
+    const Counted counted = hooks ? Counted{Urgency::at_once, true} : counted_in(directory);
     while (const dirent* entry = ::readdir(stream.get())) {
         if (seen_ >= max_entries) return false;
         look_at(number, directory, counted, *entry);

@@ -28,7 +28,7 @@ constexpr std::string_view names_of_held_files =
     "crush.json "
     ".crush.json .mise.toml mise.toml .mise.local.toml mise.local.toml .miserc.toml .rtx.toml .autoenv "
     ".autoenv.leave .autoenv.zsh .autoenv_leave.zsh .rvmrc .exrc _exrc .vimrc _vimrc .gvimrc .lvimrc .nvimrc "
-    ".nvim.lua .neoconf.json .gdbinit .lldbinit .pdbrc";
+    ".nvim.lua .neoconf.json .gdbinit .lldbinit .pdbrc .lazygit.yml pitchfork.toml pitchfork.local.toml";
 constexpr std::string_view names_of_shown_files =
     "package.json package-lock.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml bunfig.toml deno.json "
     "deno.jsonc "
@@ -49,16 +49,35 @@ constexpr std::string_view names_of_shown_files =
     "build.gradle.kts "
     "settings.gradle gradle.properties gradlew mvnw pom.xml build.sbt composer.json mix.exs flake.nix "
     "shell.nix "
-    "default.nix devenv.nix devbox.json";
+    "default.nix devenv.nix devbox.json rust-toolchain rust-toolchain.toml global.json Package.swift "
+    "buildServer.json "
+    "compose.yml docker-compose.yaml Taskfile.yaml settings.gradle.kts prek.toml lefthook.yaml lefthook.toml "
+    "lefthook.json hk.pkl gems.rb config.ru artisan phpunit.xml phpunit.xml.dist phpunit.dist.xml";
 
 /// Ends of paths that count.
-constexpr auto held_ends = std::to_array<std::string_view>(
-    {".git/config", ".git/config.worktree", ".git/commondir", ".hg/hgrc", ".hg/sharedpath", ".jj/repo",
-     ".jj/repo/config.toml", ".sl/config", ".bzr/branch/branch.conf", ".pijul/config", ".devenv.flake.nix",
-     ".devenv/load-exports", "_darcs/prefs/defaults", ".vim/coc-settings.json", ".config/mise.toml",
-     ".config/mise/config.toml", "mise/config.toml", ".github/mcp.json"});
-constexpr auto shown_ends = std::to_array<std::string_view>(
-    {".cargo/config.toml", ".git/rebase-merge/git-rebase-todo", "gradle/wrapper/gradle-wrapper.properties"});
+constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
+                                                            ".git/config.worktree",
+                                                            ".git/commondir",
+                                                            ".git/lazygit.yml",
+                                                            ".git/sl/config",
+                                                            ".hg/hgrc",
+                                                            ".hg/hgrc-not-shared",
+                                                            ".hg/sharedpath",
+                                                            ".jj/repo",
+                                                            ".jj/repo/config.toml",
+                                                            ".sl/config",
+                                                            ".bzr/branch/branch.conf",
+                                                            ".pijul/config",
+                                                            ".devenv.flake.nix",
+                                                            ".devenv/load-exports",
+                                                            "_darcs/prefs/defaults",
+                                                            ".vim/coc-settings.json",
+                                                            ".config/mise.toml",
+                                                            ".config/mise/config.toml",
+                                                            "mise/config.toml",
+                                                            ".github/mcp.json"});
+constexpr auto shown_ends =
+    std::to_array<std::string_view>({".cargo/config.toml", "gradle/wrapper/gradle-wrapper.properties"});
 
 /// Directories in which everything counts, by more than one component.
 constexpr auto places = std::to_array<std::string_view>(
@@ -142,6 +161,14 @@ bool is_kept_by_git(std::string_view directory, std::string_view name) {
                : (name == "config" || name == "commondir") && has(directory, ".git/modules/");
 }
 
+/// Git carries it out when the user goes on with a rebase, or with picking commits. A strategy names a
+/// program.
+bool is_carried_on(std::string_view directory, std::string_view name) {
+    return has(directory, ".git/") &&
+           ((ends_in(directory, "rebase-merge/") && (name == "git-rebase-todo" || name == "strategy")) ||
+            (ends_in(directory, "sequencer/") && name == "opts"));
+}
+
 /// Settings that are read as variables: a variable can name a library to load.
 bool is_dotenv(std::string_view name) {
     return name == ".env" ||
@@ -181,6 +208,7 @@ Found urgency(std::string_view directory, const Counted& counted, std::string_vi
     if (counted.hooks) return name.ends_with(".sample") ? Found() : Urgency::at_once;
     if (counted.all && *counted.all != Urgency::unknown) return counted.all;
     if (lists().shown_files.hold(name) || is_end(shown_ends, directory, name) || is_dotenv(name) ||
+        is_carried_on(directory, name) ||
         std::ranges::any_of(std::to_array<std::string_view>(
                                 {".pth", ".code-workspace", ".sublime-project", ".config.js", ".config.cjs",
                                  ".config.mjs", ".config.ts", ".config.mts", "rc.js", "rc.cjs", "rc.mjs"}),

@@ -450,6 +450,33 @@ def test_what_the_users_settings_of_git_name_is_named(box):
     assert result.errors == "callgate: your tools may run code from what changed: tools/git.conf, tools/hooks/pre-commit\n", result.describe()
 
 
+def test_a_program_that_git_runs_to_go_on_is_named(box):
+    """A strategy with a slash is a program beneath the work directory. Beside the repository's own state that of a worktree counts."""
+    there = repository(box)
+    pick = "git checkout -q -b side && for one in 1 2; do echo $one > f; git add f; git commit -q -m $one; done; git checkout -q main; echo 3 > f; " \
+        "git add f; git commit -q -m 3; ! git cherry-pick side~1 side; echo 4 > f; git add f"
+    box.run(["/bin/sh", "-ec", pick], supervised=False, env=IDENTITY, cwd=there)
+    script = "mkdir git-merge-x; printf '#!/bin/sh\\ntouch %s' \"$PWD/ran\" > git-merge-x/y; chmod +x git-merge-x/y; " \
+        "printf '[options]\\n\\tstrategy = x/y\\n' > .git/sequencer/opts; mkdir -p .git/worktrees/one/rebase-merge .git/other; " \
+        "for one in worktrees/one/rebase-merge/strategy worktrees/one/rebase-merge/head-name other/opts; do echo x/y > .git/$one; done"
+    result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never"], cwd=there)
+    assert result.errors == "callgate: your tools may run code from what changed: .git/sequencer/opts, .git/worktrees/one/rebase-merge/strategy\n", \
+        result.describe()
+    box.run(["/bin/sh", "-c", "git -c core.editor=true cherry-pick --continue"], supervised=False, env=IDENTITY, cwd=there)
+    assert (there / "ran").exists()
+
+
+def test_settings_of_an_old_bare_repository_of_any_name_are_named(box):
+    """A work directory that is one counts too. Its own state is not named."""
+    store = box.tree / "store"
+    box.run(["/bin/sh", "-ec", "git init -q --bare store"], supervised=False)
+    script = "echo x > hooks/post-update; echo x > hooks/post-update.sample; echo '[core]' >> config; echo x > description; " \
+        "mkdir -p src/hooks; echo x > src/hooks/use.js; echo x > src/config"
+    for there, name in ((store, ""), (box.tree, "store/")):
+        result = box.run(["/bin/sh", "-ec", f"cd ./{name}; {script}"], options=["--ask", "never"], cwd=there)
+        assert result.errors == f"callgate: your tools may run code from what changed: {name}config, {name}hooks/post-update\n", result.describe()
+
+
 def test_a_hidden_name_that_no_list_holds_is_named(box):
     """At the top of the work directory, and a directory once for all its files. What is known to run nothing, and what lies deeper, is not."""
     script = "echo x > .newtool; mkdir -p .newer/bin sub .venv .pytest_cache; for one in .newer/x .newer/bin/{a,b,c,d,e,f} sub/.newtool " \

@@ -19,6 +19,7 @@ ABSENT = {
     "aider_cache": ".aider.tags.cache.v4/cache.db",
     "envrc": ".envrc", "mise": "mise.toml", "mise_hidden": ".mise.toml", "mise_folder": ".config/mise/config.toml",
     "exrc": ".exrc", "nvim": ".nvim.lua", "gdbinit": ".gdbinit", "lldbinit": ".lldbinit", "pdbrc": ".pdbrc",
+    "lazygit": ".git/lazygit.yml", "sapling_in_git": ".git/sl/config", "pitchfork": "pitchfork.toml",
 }
 
 # The same of others, and names beside them that projects write.
@@ -33,6 +34,7 @@ MORE = (
     ".envrc.local", ".envrc.private", ".autoenv", ".autoenv.leave", ".autoenv_leave.zsh", ".rvmrc", "mise.dev.toml",
     ".mise.dev.toml", ".miserc.toml", ".rtx.toml", ".mise/tasks/x", ".config/mise/conf.d/x.toml", "mise/conf.d/x.toml", "mise/config.local.toml",
     "_exrc", ".vimrc", "_vimrc", ".gvimrc", ".lvimrc", ".neoconf.json", ".vim/coc-settings.json",
+    ".lazygit.yml", "pitchfork.local.toml", ".config/pitchfork.toml", ".config/pitchfork.local.toml",
 )
 BESIDE = (
     "repo", ".jjx", "_darcs/prefs/author", ".vim/spell/en.add", ".github/workflows/x.yml", ".github/dependabot.yml", ".clinerules/rules.txt", "mise.txt", "mise/notes", "crush.txt",
@@ -76,7 +78,7 @@ SET_IDS = ("chmod", "chmod_old", "chmod_high", "chmod_user", "chmod_group", "chm
 # Other files of a repository's settings.
 GIT_SETTINGS = {
     "worktrees": ".git/config.worktree", "module": ".git/modules/lib/config", "linked_worktree": ".git/worktrees/one/config.worktree",
-    "beneath": "sub/.git/config",
+    "beneath": "sub/.git/config", "bare": "sub/store.git/config",
 }
 # Settings that are added, and by which git would run, read or reach something.
 GIT_KEYS = {
@@ -105,6 +107,11 @@ CASES = [
     Case("later.git_absent_beneath", PlantedAll(("sub/.git/commondir", "sub/.git/config", "sub/.git/config.worktree", "sub/.git/hooks/pre-commit",
                                                  "sub/.git/remotes/x", "sub/.hg/hgrc"),
                                                 ("sub/.git/other", "sub/other", "new/.git/commondir"), before=("sub/.git/worktrees/one/HEAD", "sub/.hg/x"))),
+    # Bare ones have no .git, but mostly this end of their name, or the name that is usual beside worktrees.
+    Case("later.git_bare_beneath", PlantedAll(tuple(f"{top}/{one}" for top in ("lib/store.git", ".bare") for one in (
+        "config", "config.worktree", "hooks/pre-receive", "commondir", "remotes/x", "lazygit.yml")),
+        ("lib/store.git/description", "lib/store.git/refs/heads/x", "lib/new.git/config", "lib/config"),
+        before=("lib/store.git/HEAD", ".bare/HEAD"))),
     *(Case(f"later.git_links{name}", LinkedAll(tuple(f"{top}.git/{one}" for top in ("", "lib/") for one in names), FREE_LINKS))
       for name, names in (("", FOLLOWED), ("_folders", FOLLOWED_FOLDERS), ("_above", FOLLOWED_ABOVE))),
     Case("later.git_links_renamed", Linked(".git/MERGE_MSG", before=(".git/", ".git/MERGE_MSG"))),

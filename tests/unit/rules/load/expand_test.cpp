@@ -163,6 +163,7 @@ TEST_CASE("expanding sources holds what a named directory lacks, where the rest 
     CHECK(sources("/w/**/.git/config") == Texts{"/w/a/.git/config", "/w/b/.git/config"});
     CHECK(sources("/w/**/.git/hooks/**") == Texts{"/w/a/.git/hooks/**", "/w/b/.git/hooks/**"});
     CHECK(sources("/w/**/.git/*/config").empty());
+    CHECK(sources("/w/**/.gi?/config") == Texts{"/w/a/.git/config", "/w/b/.git/config"});
     CHECK(sources("/w/**/config") == Texts{"/w/b/.git/config", "/w/c/config"});
     CHECK(expand(tree, "/w/**/.git/config") == Texts{"/w/b/.git/config"});
 }
