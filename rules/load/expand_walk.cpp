@@ -63,7 +63,11 @@ StepNames::StepNames(const Walks& walks) {
                 add({walk, bit(index)}, literals_[*literal]);
                 first_bytes_.set(static_cast<unsigned char>(literal->front()));
             } else {
-                patterns_.push_back({{walk, bit(index)}, &*steps[index].glob});
+                const auto known = std::ranges::find(patterns_, steps[index].text, &Pattern::text);
+                Pattern& pattern = known != patterns_.end() ? *known : patterns_.emplace_back();
+                pattern.text = steps[index].text;
+                pattern.glob = &*steps[index].glob;
+                add({walk, bit(index)}, pattern.hits);
             }
         }
     }
@@ -83,7 +87,8 @@ void StepNames::find(const std::string& name, std::vector<StepHit>& hits) {
         if (const auto literal = literals_.find(name); literal != literals_.end()) hits = literal->second;
     slashed_.assign(1, '/').append(name);
     for (const Pattern& one : patterns_)
-        if (one.glob->remainder_matches(0, slashed_)) add(one.hit, hits);
+        if (one.glob->remainder_matches(0, slashed_))
+            for (const StepHit& hit : one.hits) add(hit, hits);
 }
 
 WalkStates::Number WalkStates::number_of(std::vector<Positions> positions) {

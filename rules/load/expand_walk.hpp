@@ -92,8 +92,9 @@ public:
 
 private:
     struct Pattern {
-        StepHit hit;
-        const Glob* glob;
+        std::string_view text;
+        const Glob* glob = nullptr;
+        std::vector<StepHit> hits{};
     };
     static void add(StepHit hit, std::vector<StepHit>& to);
 
