@@ -186,6 +186,7 @@ int dispatch_audit(const Arguments& arguments, const std::string& verb, std::ost
             .state = state,
             .logs = {arguments.rest().begin() + 1, arguments.rest().end()},
             .home = places.home,
+            .account_home = places.account_home,
             .rules_for = {},
             .guard_for = [&places](const std::string& workdir,
                                    const std::string& tmp) { return base_rules(places, workdir, tmp); },

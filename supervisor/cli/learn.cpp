@@ -206,6 +206,7 @@ audit::Suggested suggest_from(const std::string& log, const Place& place, const 
         .state = places.state,
         .logs = {log},
         .home = places.home,
+        .account_home = places.account_home,
         .rules_for = {},
         .guard_for = [&places](const std::string& workdir,
                                const std::string& tmp) { return base_rules(places, workdir, tmp); },

@@ -5,6 +5,8 @@ import fcntl
 import json
 import os
 import pty
+import pwd
+import shutil
 import signal
 import termios
 from pathlib import Path
@@ -162,6 +164,29 @@ def test_a_rule_set_is_good_where_no_example_can_say_what_it_allows(box, name):
     file = box.root / "learnt.json"
     done = learn(box, "-y", "--into", str(file), "--", "/bin/cat", str(box.home / name))
     assert done.code == 0 and rules_of(file.read_text())[0]["path"] == [f"~/{name}"], done.describe()
+
+
+def test_the_accounts_own_home_is_private_too_where_home_is_another(box):
+    """Its dot directories are no rule, and it is none itself. Twin: what is not hidden there."""
+    account = Path(pwd.getpwuid(box.user.uid).pw_dir)
+    assert account != box.home
+    if not os.access(account, os.W_OK):
+        pytest.skip("the account has no home that the test may change")
+    hidden, shown = account / f".learn-{os.getpid()}", account / f"learn-{os.getpid()}"
+    try:
+        for top in (hidden, shown):
+            top.mkdir()
+            for name in "abc":
+                (top / name).write_text("x")
+        result = learn(box, "--into", "learnt.json", "--yes", "/bin/sh", "-c", f"cat {hidden}/a {hidden}/b {hidden}/c {shown}/a; ls {account}; true")
+        allowed = [path for one in rules_of((box.tree / "learnt.json").read_text()) for path in one["path"]]
+        assert f"{shown}/a" in allowed, result.describe()
+        assert not any(one.startswith(str(hidden)) for one in allowed) and str(account) not in allowed, result.describe()
+        assert f"read {hidden}/a (seen 1 time): in a dot directory of the home" in result.errors, result.describe()
+        assert f"read {account} (seen 1 time): the home itself" in result.errors, result.describe()
+    finally:
+        for top in (hidden, shown):
+            shutil.rmtree(top, ignore_errors=True)
 
 
 def test_a_name_that_no_rule_can_hold_is_a_comment(box):

@@ -201,7 +201,9 @@ std::string Suggestion::why_not(const Key& key, const Evidence& evidence) const 
         return "";
     }
     if (places_.private_to_user(key.object))
-        return key.object == places_.home ? "the home itself" : "in a dot directory of the home";
+        return key.object == places_.home || key.object == places_.account_home
+                   ? "the home itself"
+                   : "in a dot directory of the home";
     if (may_hold_credential(key.object)) return "by its name it may hold a credential";
     return key.object.empty() ? "an object without a name" : "";
 }

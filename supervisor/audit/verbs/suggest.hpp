@@ -25,6 +25,7 @@ struct SuggestOptions {
     std::string state{};
     std::vector<std::string> logs{};  // as LogChoice::log; empty: the newest
     std::string home{};
+    std::string account_home{};  // where HOME is another directory; else ""
     /// Returns the existing rules for a run with this work directory and private directory. Calls that they
     /// allow are not proposed. Empty: there are no rules yet.
     std::function<std::shared_ptr<const rules::RuleSet>(const std::string& workdir, const std::string& tmp)>

@@ -35,26 +35,37 @@ std::string KnownPlaces::pattern(std::string_view path) const {
     return quoted(path);
 }
 
+std::string_view KnownPlaces::home_of(std::string_view path) const {
+    for (const std::string* one : {&home, &account_home})
+        if (at_or_beneath(path, *one)) return *one;
+    return {};
+}
+
 bool KnownPlaces::private_to_user(std::string_view path) const {
-    if (path == home) return true;
-    if (!at_or_beneath(path, home) || at_or_beneath(path, temporary_directory)) return false;
-    if (workdir != home && at_or_beneath(path, workdir)) return false;
-    return path.substr(home.size()).starts_with("/.");
+    const std::string_view of = home_of(path);
+    if (of.empty()) return path == home;
+    if (path == of) return true;
+    if (at_or_beneath(path, temporary_directory)) return false;
+    if (workdir != of && at_or_beneath(path, workdir)) return false;
+    return path.substr(of.size()).starts_with("/.");
 }
 
 std::string KnownPlaces::application_pattern(std::string_view path) const {
-    const std::string_view rest = path.substr(home.size());
+    const std::size_t above = home_of(path).size();
+    const std::string_view rest = path.substr(above);
     std::size_t names = 2;  // of the directory: ".cargo/registry", ".config/tool"
     if (rest.starts_with("/.local/")) names = 3;
     std::size_t end = 0;
     for (; names > 0 && end != std::string_view::npos; --names) end = rest.find('/', end + 1);
     if (end == std::string_view::npos) return pattern(path);
-    return pattern(path.substr(0, home.size() + end)) + "/**";
+    return pattern(path.substr(0, above + end)) + "/**";
 }
 
 bool KnownPlaces::may_generalise(std::string_view directory) const {
     if (at_or_beneath(directory, temporary_directory)) return true;
-    if (directory.empty() || directory == home || at_or_beneath(home, directory)) return false;
+    if (directory.empty() || directory == home || at_or_beneath(home, directory) ||
+        at_or_beneath(account_home, directory))
+        return false;
     if (std::count(directory.begin(), directory.end(), '/') < 2) return false;
     return !private_to_user(directory);
 }

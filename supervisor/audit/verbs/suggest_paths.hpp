@@ -18,12 +18,15 @@ namespace callgate::audit {
 
 struct KnownPlaces {
     std::string workdir, home, temporary_directory;  // "" if not known
+    std::string account_home{};                      // where HOME is another directory; else ""
     /// Directories that the run asked to make.
     std::set<std::string, std::less<>> made;
 
     /// `path` with ${workdir}, ${tmp} or ~ in place of these; wildcards quoted.
     [[nodiscard]] std::string pattern(std::string_view path) const;
-    /// Whether `path` is the home, lies in a dot directory of it, or is a dot file there.
+    /// The home that holds `path`, or is it; "" if neither of both does.
+    [[nodiscard]] std::string_view home_of(std::string_view path) const;
+    /// Whether `path` is a home, lies in a dot directory of one, or is a dot file there.
     [[nodiscard]] bool private_to_user(std::string_view path) const;
     /// For such a path: the directory that one application has for one purpose ("~/.cargo/registry/**",
     /// "~/.config/tool/**"). A file at the top of a dot directory is named alone, as credentials lie there.

@@ -35,7 +35,10 @@ class Suggestion {
 public:
     using Json = nlohmann::ordered_json;
 
-    explicit Suggestion(const SuggestOptions& options) : options_(options) { places_.home = options.home; }
+    explicit Suggestion(const SuggestOptions& options) : options_(options) {
+        places_.home = options.home;
+        places_.account_home = options.account_home;
+    }
 
     void take(const Entry& entry, std::string_view line);
     [[nodiscard]] Suggested all() const;

@@ -158,7 +158,8 @@ void Suggestion::write_dot_directories(std::ostream& out) const {
     std::map<std::pair<std::string, std::string>, Wanted> by_pattern;
     for (const auto& [key, evidence] : seen_) {
         if (evidence.by_rule || !evidence.guard.empty() || network(key.operation) ||
-            key.object == places_.home || !places_.private_to_user(key.object) || !is_utf8(key.object))
+            key.object == places_.home_of(key.object) || !places_.private_to_user(key.object) ||
+            !is_utf8(key.object))
             continue;
         Wanted& wanted = by_pattern[{key.party, places_.application_pattern(key.object)}];
         wanted.operations.insert(key.operation);
