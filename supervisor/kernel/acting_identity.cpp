@@ -1,18 +1,15 @@
 #include "supervisor/kernel/acting_identity.hpp"
 
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <string_view>
 #include <vector>
 
 #include "base/test_switch.hpp"
-#include "base/unique_fd.hpp"
 #include "base/write_error.hpp"
 #include "supervisor/kernel/target.hpp"
 
@@ -111,13 +108,10 @@ const CapabilitySet for_reading = capability(CAP_SYS_PTRACE) | capability(CAP_DA
 const CapabilitySet for_acting = for_taking | for_reading;
 
 Result<Credentials> credentials(pid_t thread) {
-    std::array<char, 8192> buffer{};
-    const UniqueFd file(::open(ProcPath(thread, "status").text, O_RDONLY | O_CLOEXEC));
-    const ssize_t got = file ? ::read(file.get(), buffer.data(), buffer.size()) : -1;
-    if (got < 0) return errno_code();
-    const std::string_view text(buffer.data(), static_cast<std::size_t>(got));
-    const auto users = line_of(text, "\nUid:"), groups = line_of(text, "\nGid:");
-    const auto more = line_of(text, "\nGroups:"), capable = line_of(text, "\nCapEff:");
+    const auto text = status_text(thread);
+    if (!text) return text.error();
+    const auto users = line_of(*text, "\nUid:"), groups = line_of(*text, "\nGid:");
+    const auto more = line_of(*text, "\nGroups:"), capable = line_of(*text, "\nCapEff:");
     for (const auto* const line : {&users, &groups, &more, &capable})
         if (!*line) return line->error();
     const auto uids = numbers(*users), gids = numbers(*groups), bits = numbers(*capable, 16);

@@ -42,7 +42,7 @@ struct Credentials {
 
     bool operator==(const Credentials&) const = default;
 };
-/// From /proc/TID/status. EOVERFLOW: there are more groups than can be read at once.
+/// From /proc/TID/status.
 [[nodiscard]] Result<Credentials> credentials(pid_t thread);
 
 /// They read any process of the run, and end it. A thread that acts keeps them aside, with those that take

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/directory.hpp"
+#include "base/read_whole.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/kept_sockets.hpp"
@@ -155,9 +156,16 @@ void each_socket(pid_t process, const std::function<bool(int, ino_t)>& visit) {
     }
 }
 
+Result<std::string> status_text(pid_t thread) {
+    constexpr std::size_t max_size = std::size_t{1} << 20;  // the kernel allows 65536 groups
+    const UniqueFd fd(::open(ProcPath(thread, "status").text, O_RDONLY | O_CLOEXEC));
+    if (!fd) return errno_code();
+    return read_whole(fd.get(), max_size);
+}
+
 Result<Status> status(pid_t thread) {
-    char buffer[4096];
-    const auto text = read_small(ProcPath(thread, "status").text, buffer);
+    const ReadingCaller reading;
+    const auto text = status_text(thread);
     if (!text) return text.error();
     Status found;
     found.process = static_cast<pid_t>(field(*text, "Tgid:"));
@@ -179,13 +187,14 @@ Result<Status> status(pid_t thread) {
 
 /// A kernel without PID namespaces writes neither line.
 Result<OwnNumbers> own_numbers(pid_t thread) {
-    char buffer[4096];
-    const auto text = read_small(ProcPath(thread, "status").text, buffer);
+    const ReadingCaller reading;
+    const auto text = status_text(thread);
     if (!text) return text.error();
     const auto last = [&](std::string_view name, std::string_view otherwise) {
         const std::size_t at = text->find(name);
         if (at == std::string_view::npos) return static_cast<pid_t>(field(*text, otherwise));
-        const std::string_view line = text->substr(at + 1, text->find('\n', at + 1) - at - 1);
+        const std::string_view line =
+            std::string_view(*text).substr(at + 1, text->find('\n', at + 1) - at - 1);
         return static_cast<pid_t>(std::atoi(std::string(line.substr(line.find_last_of("\t ") + 1)).c_str()));
     };
     const OwnNumbers found{last("\nNStgid:", "Tgid:"), last("\nNSpid:", "Pid:")};
@@ -195,13 +204,13 @@ Result<OwnNumbers> own_numbers(pid_t thread) {
 
 /// The line has a number for each namespace.
 bool lies_in_pid_namespace_beneath(pid_t process) {
-    char buffer[4096];
-    const auto text = read_small(ProcPath(process, "status").text, buffer);
+    const ReadingCaller reading;
+    const auto text = status_text(process);
     if (!text) return true;
     constexpr std::string_view name = "\nNSpid:\t";
     const std::size_t at = text->find(name);
     if (at == std::string_view::npos) return false;
-    const std::string_view numbers = text->substr(at + name.size());
+    const std::string_view numbers = std::string_view(*text).substr(at + name.size());
     return numbers.substr(0, numbers.find('\n')).find('\t') != std::string_view::npos;
 }
 

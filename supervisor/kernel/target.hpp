@@ -61,6 +61,10 @@ struct ThreadHandle {
 /// Calls `visit(number, inode)` for each socket among the process's descriptors, until it returns true.
 void each_socket(pid_t process, const std::function<bool(int, ino_t)>& visit);
 
+/// /proc/TID/status, whole: what follows the list of groups too, which the process may have made long. It
+/// raises no capability.
+[[nodiscard]] Result<std::string> status_text(pid_t thread);
+
 struct Status {
     pid_t process = 0;  // thread group id
     pid_t parent = 0;

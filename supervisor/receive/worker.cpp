@@ -122,10 +122,7 @@ const char* WorkerPool::Worker::take_identity(calls::Call& context,
         return kernel::credentials(context.thread());
     }();
     if (!context.call.waiting()) return "the caller has gone before its identity was known";
-    if (!caller)
-        return caller.error().value() == EOVERFLOW
-                   ? "the caller has more groups than callgate can take with its identity"
-                   : "the caller's identity cannot be read";
+    if (!caller) return "the caller's identity cannot be read";
     if (*caller == pool_.needs_.identity) return nullptr;
     taken.emplace(*caller);
     if (!taken->taken())

@@ -130,6 +130,29 @@ def test_peers_see_the_callers_ids(box):
     assert "saved (65533, 6, (7, 20))" in under.text and "(0, 0) Operation not permitted" in under.text, under.describe()
 
 
+GROUPS = """
+import os, signal, sys
+os.setgroups(range(1_000_000_000, 1_000_000_000 + int(sys.argv[1])))
+open("made", "w").close()
+os.mkfifo("fifo")
+def alarmed(*_): raise InterruptedError
+signal.signal(signal.SIGALRM, alarmed)
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+    open("fifo")
+except InterruptedError:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print("interrupted", os.stat("made").st_uid)
+"""
+
+
+@ROOT
+@pytest.mark.parametrize("count", [500, 5000])
+def test_a_caller_may_have_many_groups(box, count):
+    """The kernel lists them before the signals that interrupt a call, and before what it is capable of."""
+    assert same(box, [PYTHON, "-c", GROUPS, str(count)], "users").text == "interrupted 0\n"
+
+
 WAITING = """
 import ctypes, os, sys, threading
 said = []
