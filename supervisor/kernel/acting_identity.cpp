@@ -1,6 +1,7 @@
 #include "supervisor/kernel/acting_identity.hpp"
 
 #include <linux/capability.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,6 +71,8 @@ bool set_effective_ids(const Credentials& from, const Credentials& to) {
     ::syscall(SYS_setfsgid, to.fs_gid);
     if (from.effective_uid != to.effective_uid && ::syscall(SYS_setresuid, same, to.effective_uid, same) != 0)
         return false;
+    // That was the end of the effective capabilities if it left user 0. Another fsuid needs them.
+    if (!hold_capabilities(acting.permitted, acting.permitted)) return false;
     ::syscall(SYS_setfsuid, to.fs_uid);
     return true;
 }
@@ -134,6 +137,9 @@ Result<void> begin_acting(const Credentials& base) {
     acting.base = base;
     for (const std::uint64_t group : numbers(base.groups)) acting.groups.push_back(static_cast<gid_t>(group));
     acting.permitted = permitted_capabilities() & (base.capabilities | for_acting);
+    // Else a thread of an ordinary user would lose them when it goes back from user 0. Refused where a caller
+    // has locked it: then its run ends.
+    ::prctl(PR_SET_KEEPCAPS, 1UL, 0UL, 0UL, 0UL);
     take_back(*inherited);
     return {};
 }
@@ -150,6 +156,11 @@ Result<void> begin_acting_with(CapabilitySet kept) {
 }
 
 const Credentials* taken_identity() { return acting.taken; }
+
+const Credentials* identity_in_use() {
+    if (acting.taken != nullptr) return acting.taken;
+    return acting.began ? &acting.base : nullptr;
+}
 
 TakenIdentity::TakenIdentity(const Credentials& wanted) : wanted_(wanted) {
     const int before = errno;
@@ -190,7 +201,7 @@ ReadingCaller::~ReadingCaller() {
 /// setresuid(2) also sets the fsuid, from the effective one.
 bool SendingAsCaller::set(uid_t user, gid_t group) {
     constexpr auto same = static_cast<id_t>(-1);
-    const Credentials& now = *acting.taken;
+    const Credentials& now = *identity_in_use();
     const CapabilitySet effective = (now.capabilities | for_taking) & acting.permitted;
     if (!hold_capabilities(acting.permitted, effective) || ::syscall(SYS_setresgid, group, same, same) != 0 ||
         ::syscall(SYS_setresuid, user, same, same) != 0)
@@ -201,10 +212,11 @@ bool SendingAsCaller::set(uid_t user, gid_t group) {
 }
 
 SendingAsCaller::SendingAsCaller(pid_t thread) {
-    if (acting.taken == nullptr || !check_enabled("identity-real")) return;
+    if (!acting.began || !check_enabled("identity-real")) return;
     const auto caller = status(thread);
     own_user_ = ::getuid();
     own_group_ = ::getgid();
+    if (caller && caller->real_uid == own_user_ && caller->real_gid == own_group_) return;
     changed_ = true;
     ready_ = caller && set(caller->real_uid, caller->real_gid);
 }
@@ -212,7 +224,7 @@ SendingAsCaller::SendingAsCaller(pid_t thread) {
 SendingAsCaller::~SendingAsCaller() {
     if (!changed_) return;
     const int before = errno;
-    if (!set(own_user_, own_group_) || !hold_capabilities(acting.permitted, acting.taken->capabilities))
+    if (!set(own_user_, own_group_) || !hold_capabilities(acting.permitted, identity_in_use()->capabilities))
         fail_closed();
     errno = before;
 }

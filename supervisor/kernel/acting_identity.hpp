@@ -60,6 +60,8 @@ extern const CapabilitySet for_reading, for_acting;
 
 /// The identity that the calling thread has taken; null: its own.
 [[nodiscard]] const Credentials* taken_identity();
+/// The same, or its own identity; null: it did not begin by `begin_acting`.
+[[nodiscard]] const Credentials* identity_in_use();
 
 /// While it lives, the calling thread acts as `wanted`. Ends the process if the thread's own identity cannot
 /// be taken back. Needs `begin_acting`.
@@ -93,7 +95,7 @@ private:
 /// While it lives, the calling thread has the real ids of `thread`, too: the kernel shows them to the
 /// receiver of a message. It may then name any ids in SCM_CREDENTIALS, and those that are named were checked
 /// before. Meanwhile a process of that user may signal the thread, which the filter refuses to the run's
-/// processes. It changes nothing for a thread that has taken no identity.
+/// processes. It changes nothing for a thread that did not begin by `begin_acting`.
 class SendingAsCaller {
 public:
     explicit SendingAsCaller(pid_t thread);

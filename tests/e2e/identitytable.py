@@ -49,6 +49,7 @@ IDENTITIES: dict[str, Callable[[], Any]] = {
     "effective": lambda: os.setresuid(0, NOBODY, 0),
     "effective group": lambda: os.setresgid(0, GROUP, 0),
     "fsuid": lambda: libc.setfsuid(NOBODY),
+    "fsuid of another": lambda: (os.setresuid(NOBODY, OTHER, NOBODY), libc.setfsuid(NOBODY)),
     "fsgid": lambda: libc.setfsgid(GROUP),
     "groups": lambda: os.setgroups([GROUP]),
     "no capability": lambda: hold(0),
@@ -84,7 +85,7 @@ NEW: dict[str, Callable[[str], Any]] = {
 }
 
 
-FEW = {"nobody in the group", "fsuid", "no capability", "and back", "sticky", "closed", "group", "own", "roots"}
+FEW = {"nobody in the group", "fsuid", "fsuid of another", "no capability", "and back", "sticky", "closed", "group", "own", "roots"}
 
 
 def chosen(table: dict[str, Any], few: bool) -> dict[str, Any]:

@@ -100,7 +100,8 @@ def seen(one):
     return user, group, struct.unpack(f"{len(raw) // 4}I", raw)
 os.umask(0)
 outer = socket.socket(socket.AF_UNIX); outer.bind("server"); outer.listen(9)
-for name, change in (("effective", lambda: os.seteuid(65534)), ("saved", lambda: (os.seteuid(0), os.setgroups([7, 20]), os.setresgid(5, 6, 7),
+for name, change in (("real", lambda: (os.setresgid(7, 0, 8), os.setresuid(65534, 0, 65533))),
+                     ("effective", lambda: (os.setresgid(0, 0, 0), os.setresuid(0, 0, 0), os.seteuid(65534))), ("saved", lambda: (os.seteuid(0), os.setgroups([7, 20]), os.setresgid(5, 6, 7),
                      os.setresuid(65534, 65533, 65532)))):
     change()
     client = socket.socket(socket.AF_UNIX); client.connect("server")
@@ -127,7 +128,37 @@ for name, change in (("effective", lambda: os.seteuid(65534)), ("saved", lambda:
 def test_peers_see_the_callers_ids(box):
     """SO_PEERCRED, SO_PEERGROUPS and SCM_CREDENTIALS: what getpeereid, D-Bus and PostgreSQL's `peer` go by."""
     under = same(box, [PYTHON, "-c", SOCKETS], "all", prepare=lambda: box.tree.chmod(0o777))
+    assert "real (0, 0" in under.text and "None (65534, 7)" in under.text, under.describe()
     assert "saved (65533, 6, (7, 20))" in under.text and "(0, 0) Operation not permitted" in under.text, under.describe()
+
+
+FORGED = """
+import os, socket, struct
+def say(*ids):
+    receiver, sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    receiver.bind(f"to-{ids}")
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    try:
+        sender.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("3i", os.getpid(), *ids))], 0, f"to-{ids}")
+        print(ids, struct.unpack("3i", receiver.recvmsg(1, 100)[1][0][2])[1:])
+    except OSError as error:
+        print(ids, error.strerror)
+os.setresgid(7, 0, 8)  # what callgate itself is, but for the real group
+for ids in ((0, 7), (0, 9), (65534, 0)):
+    say(*ids)
+"""
+
+
+@ROOT
+def test_no_other_user_is_named_without_the_capability_for_it(box):
+    """callgate has CAP_SETUID for taking identities, and the program has not."""
+    only = ["setpriv", "--inh-caps=-all", "--bounding-set", "-all,+setgid"]
+    bare = box.run([*only, PYTHON, "-c", FORGED], supervised=False)
+    for name in box.tree.iterdir():
+        name.unlink()
+    under = box.run([PYTHON, "-c", FORGED], everything(box), options=["--keep-capabilities=setgid"])
+    assert under.text == bare.text and "(65534, 0) Operation not permitted" in under.text, (bare.describe(), under.describe())
+    assert "(0, 9) (0, 9)" in under.text, under.describe()
 
 
 GROUPS = """
@@ -151,6 +182,35 @@ except InterruptedError:
 def test_a_caller_may_have_many_groups(box, count):
     """The kernel lists them before the signals that interrupt a call, and before what it is capable of."""
     assert same(box, [PYTHON, "-c", GROUPS, str(count)], "users").text == "interrupted 0\n"
+
+
+BACK_AND_FORTH = """
+import os
+user = os.getuid()
+os.setresuid(0, 0, 0)
+with open("roots", "w") as out: out.write("text")
+os.setresuid(user, user, user)
+with open("own", "w") as out: out.write("text")
+print(os.stat("roots").st_uid, os.stat("own").st_uid == user)
+os.unlink("roots")
+"""
+
+
+@pytest.mark.parametrize("user", [kind for kind in KINDS if kind == "user"], indirect=True)
+def test_a_thread_of_an_ordinary_user_comes_back_from_root(box):
+    """The kernel takes the capabilities of a thread that leaves user 0 with all its ids."""
+    if os.geteuid() != 0:
+        pytest.skip("only root starts an ordinary user with capabilities")
+    capabilities = "+setuid,+setgid,+sys_ptrace,+dac_read_search"
+    within = ["setpriv", "--reuid", str(box.user.uid), "--regid", str(box.user.gid), "--clear-groups", "--inh-caps", capabilities,
+              "--ambient-caps", capabilities]
+    box.tree.chmod(0o777)
+    bare = [PYTHON, "-c", BACK_AND_FORTH]
+    held, _ = box.command(bare, everything(box), ["--keep-capabilities=setuid,setgid"])
+    for line in (bare, held):
+        done = subprocess.run([*within, *line], cwd=box.tree, env=box.environment(), capture_output=True, timeout=harness.DEADLINE, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"0 True\n", b""), line
+        os.unlink(box.tree / "own")
 
 
 WAITING = """

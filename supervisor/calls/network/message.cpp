@@ -67,10 +67,10 @@ bool routes_elsewhere(const cmsghdr& part) {
            (part.cmsg_type == ipv6_rthdr || part.cmsg_type == ipv6_2292rthdr);
 }
 
-/// Whether the ids are the caller's (net/core/scm.c). With an identity that was taken, the kernel would
-/// accept callgate's real and saved ones, too.
+/// Whether the ids are the caller's (net/core/scm.c). Where a caller may change its own, the kernel would
+/// accept callgate's real and saved ones, too, or any (SendingAsCaller).
 bool may_name(const kernel::Status& caller, const ucred& given) {
-    const kernel::Credentials* const as = kernel::taken_identity();
+    const kernel::Credentials* const as = kernel::identity_in_use();
     if (as == nullptr) return true;
     const auto holds = [as](int number) { return (as->capabilities & capability(number)) != 0; };
     return (given.uid == caller.real_uid || given.uid == caller.effective_uid ||
