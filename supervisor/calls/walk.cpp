@@ -252,8 +252,8 @@ Result<Step> Walk::step() {
         if (name == "..") {
             auto up = parent_step();
             if (!up) return up.error();
-        } else if (::faccessat(current_.get(), ".", X_OK, 0) != 0) {
-            return errno_code();
+        } else if (!UniqueFd(::openat(current_.get(), ".", O_PATH | O_CLOEXEC))) {
+            return errno_code();  // may not be searched; access(2) would look at the real ids
         }
         rest_ = after;
         return Step::more;

@@ -56,7 +56,7 @@ IDENTITIES: dict[str, Callable[[], Any]] = {
     "chown alone": lambda: hold(1 << CHOWN),
     "and back": lambda: (os.setresuid(-1, NOBODY, -1), os.setresuid(-1, 0, -1)),
 }
-FOLDERS = {"open": (0o777, 0, 0), "sticky": (0o1777, 0, 0), "closed": (0o700, 0, 0), "roots": (0o755, 0, 0),
+FOLDERS = {"open": (0o777, 0, 0), "sticky": (0o1777, 0, 0), "closed": (0o700, 0, 0), "listed": (0o744, 0, 0), "roots": (0o755, 0, 0),
            "group": (0o2775, 0, GROUP), "others": (0o1777, OTHER, OTHER), "own": (0o755, NOBODY, NOBODY)}
 FILES = {"roots": (0o644, 0, 0), "shared": (0o666, 0, 0), "own": (0o600, NOBODY, NOBODY), "others": (0o600, OTHER, OTHER),
          "group": (0o660, OTHER, GROUP)}
@@ -85,7 +85,7 @@ NEW: dict[str, Callable[[str], Any]] = {
 }
 
 
-FEW = {"nobody in the group", "fsuid", "fsuid of another", "no capability", "and back", "sticky", "closed", "group", "own", "roots"}
+FEW = {"nobody in the group", "fsuid", "fsuid of another", "no capability", "and back", "sticky", "closed", "listed", "group", "own", "roots"}
 
 
 def chosen(table: dict[str, Any], few: bool) -> dict[str, Any]:
@@ -129,6 +129,7 @@ def play(tree: str) -> None:
         for file in FILES:
             print(folder, file, *(f"{name}={result(call, f'{folder}/{file}-{name}')}" for name, call in CALLS.items()))
         print(folder, "new", *(f"{name}={result(call, f'{folder}/new-{name}')}" for name, call in NEW.items()))
+        print(folder, "itself", *(result(lambda path: os.close(os.open(path, os.O_RDONLY)), f"{folder}{rest}") for rest in ("", "/.", "/./..")))
         print(folder, "across", result(lambda path: os.rename(path, f"../across/{os.path.basename(os.getcwd())}-{folder}"), f"{folder}/new-creat"))
     print("itself", result(lambda path: os.close(os.open(path, os.O_RDONLY)), "/proc/self/fd/0"),
           result(lambda path: os.close(os.open(path, os.O_RDONLY)), "/proc/thread-self/cwd"), flush=True)
