@@ -361,6 +361,7 @@ CHECKS = (
     Mutant("opaque-attach", ("opaque.ptrace", "opaque.child.ptrace"), beside="opaque-look"),
     Mutant("setrlimit", (), test="test_opaque.py::test_an_opaque_process_keeps_its_limit_of_cores"),
     Mutant("opaque-core", ("opaque.core.itself", "opaque.core.child")),
+    Mutant("opaque-core-shared", ("opaque.core.sharing",)),
     Mutant("sockets-restricted", ("unix.held_denied",)),
     Mutant("same-question", (), test="test_approval.py::test_a_name_that_becomes_another_while_it_is_asked_about_is_not_opened"),
     Mutant("request-own-program", (), test="test_mcp.py::test_an_answer_to_a_request_is_for_every_program"),

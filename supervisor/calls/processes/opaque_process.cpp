@@ -22,11 +22,13 @@
 #include <span>
 #include <string>
 
+#include "base/directory.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/announced.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/processes/needs.hpp"
 #include "supervisor/decide/decide.hpp"
+#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 #include "supervisor/kernel/tracer.hpp"
 
@@ -43,12 +45,29 @@ std::string proc_path(pid_t process, const char* leaf) {
 /// The kernel hands a core to a program only if the limit is not 1 (fs/coredump.c), and makes no file of one
 /// byte. The limit stays after an execve. False: it cannot be set.
 bool allows_no_core(pid_t thread) {
+    const kernel::ReadingCaller reading;  // of another user
     const rlimit none{1, 1};
     if (!check_enabled("opaque-core") || ::prlimit(thread, RLIMIT_CORE, &none, nullptr) == 0) return true;
+    rlimit now{};
+    if (::prlimit(thread, RLIMIT_CORE, nullptr, &now) != 0 || now.rlim_max != 0) return false;
     // A hard limit of 0 keeps files away, but no program.
     const UniqueFd pattern(::open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC));
     char first = '|';
     return pattern && ::read(pattern.get(), &first, 1) == 1 && first != '|';
+}
+
+/// The same for the other processes that the mark is about: a core of one that shares the memory holds all of
+/// it. One that is made meanwhile has the limit of its maker.
+bool leaves_no_core(pid_t thread, const OpaqueMemories::Places& places) {
+    const Directory entries(::opendir(*kernel::proc_root != 0 ? kernel::proc_root : "."));
+    if (!entries || !allows_no_core(thread)) return false;
+    while (const dirent* entry = ::readdir(entries.get())) {
+        const auto process = static_cast<pid_t>(std::atoi(entry->d_name));
+        if (process > 0 && process != thread && OpaqueMemories::places_of(process) == places &&
+            check_enabled("opaque-core-shared") && !allows_no_core(process))
+            return false;
+    }
+    return true;
 }
 
 Subject reached(const std::string& path, Operation operation) {
@@ -134,7 +153,7 @@ void handle_dumpable(ProcessCall& context) {
     const auto places = OpaqueMemories::places_of(context.thread());
     if (!context.call.waiting()) return;
     // The kernel hides by itself whatever it does not show to us, and makes no core of it.
-    if (!places || !allows_no_core(context.thread())) return context.call.let_continue(), void();
+    if (!places || !leaves_no_core(context.thread(), *places)) return context.call.let_continue(), void();
     const auto process = kernel::status(context.thread());
     const std::string path = proc_path(process ? process->process : context.thread(), "");
     Subject subject = reached(path, Operation::read);
@@ -156,6 +175,7 @@ void handle_core_limit(ProcessCall& context) {
         !context.processes.opaque.is_opaque(number == 0 ? context.thread() : number))
         return context.call.let_continue(), void();
     if (number != 0 && !OpaqueMemories::is_own(number, context.thread())) return context.fail(EPERM);
+    const kernel::ReadingCaller reading;  // of another user
     rlimit now{};
     const std::uint64_t former = by_number ? context.word(3) : 0;
     if (::prlimit(context.thread(), RLIMIT_CORE, nullptr, &now) != 0 || !context.call.waiting())

@@ -5,6 +5,7 @@ from cases.case import Case
 from cases.worlds.opaque import Core, Opaque
 
 PARAGRAPH = "Opaque processes"
+NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
 
 CASES = [
     # Attaching and opening are told from the same on another process; the others are closed while one is opaque.
@@ -17,4 +18,6 @@ CASES = [
     Case("opaque.kcmp", Opaque("kcmp", goal="call", without="plain")),
     *(Case(f"opaque.{how}.{mode}", Opaque(mode, how)) for how in ("child", "orphan") for mode in ("ptrace", "mem_read")),
     *(Case(f"opaque.core.{how}", Core(how)) for how in ("itself", "child")),
+    Case("opaque.core.sharing", Core("sharing", "shared")),
+    Case("opaque.core.user", Core(options=("--keep-capabilities=users",), within=NOBODY)),
 ]

@@ -8,9 +8,12 @@
  * another process is), itself, child (a process that it forked afterwards), orphan (one whose parent has ended). In COMMAND,
  * PID, ADDRESS and FD stand for the victim's process, its secret, and a memory file that holds it. Afterwards it says what the
  * victim's memory holds. `core`: with no limit of cores, the process as above ends by SIGABRT. Exit 0: it left a core.
+ * There HOW may also be sharing (one that shares the memory since before) and shared (the same, not opaque).
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +52,13 @@ static int make_opaque(void) {
 
 static int is(const char *how, const char *name) { return strcmp(how, name) == 0; }
 
+static int wait_for_end(void *unused) {
+    (void)unused;
+    return pause();
+}
+
 static int leave_core(const char *how) {
+    static char stack[1 << 16];
     struct rlimit all;
     int status = 0;
     getrlimit(RLIMIT_CORE, &all);
@@ -57,9 +66,12 @@ static int leave_core(const char *how) {
     pid_t child = fork();
     if (child == 0) {
         setrlimit(RLIMIT_CORE, &all);
-        if (!is(how, "plain") && make_opaque() != 0) _exit(4);
+        const int shared = is(how, "sharing") || is(how, "shared");
+        if (shared) child = clone(wait_for_end, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+        if (!is(how, "plain") && !is(how, "shared") && make_opaque() != 0) _exit(4);
         if (setrlimit(RLIMIT_CORE, &all) != 0) _exit(5);
-        if (is(how, "child") && (child = fork()) != 0) {
+        if (shared) kill(child, SIGABRT);
+        if (shared || (is(how, "child") && (child = fork()) != 0)) {
             waitpid(child, &status, 0);
             _exit(WCOREDUMP(status) ? 0 : 1);
         }

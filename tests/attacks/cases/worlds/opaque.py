@@ -57,12 +57,19 @@ class Core(Attack):
     """An opaque process that crashes."""
 
     how: str = "itself"
+    without: str = "plain"
+    options: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()  # what starts the program
 
     def line(self, scene: Scene, how: str) -> list[str]:
-        return [scene.box.program("prog_opaque"), "core", how]
+        return [*self.within, scene.box.program("prog_opaque"), "core", how]
 
     def control(self, scene: Scene) -> Outcome:
-        result = scene.bare(self.line(scene, "plain"), cwd=scene.box.tree)
+        if self.within:
+            if scene.box.user.uid != 0:
+                raise Impossible("only root becomes another user")
+            scene.box.tree.chmod(0o777)
+        result = scene.bare(self.line(scene, self.without), cwd=scene.box.tree)
         if result.code != 0:
             raise Impossible("no core is made here")
         return Outcome(True, "a core")
@@ -70,12 +77,14 @@ class Core(Attack):
     def supervised(self, scene: Scene, how: str) -> harness.Result:
         wanted = harness.rule_set({"id": "tree", "allow": ["read", "write"], "path": f"{scene.box.tree}/**"},
                                   {"id": "programs", "allow": ["read", "execute"], "path": f"{scene.box.stage.bin}/**"})
-        return scene.supervised(self.line(scene, how), wanted)
+        if self.within:
+            scene.box.tree.chmod(0o777)
+        return scene.supervised(self.line(scene, how), wanted, list(self.options))
 
     def held(self, scene: Scene) -> Outcome:
         result = self.supervised(scene, self.how)
         return check({"it left a core": result.code == 0, "it did not crash": result.code != 1}, f"exit {result.code}", result.describe())
 
     def twin(self, scene: Scene) -> Outcome:
-        result = self.supervised(scene, "plain")
+        result = self.supervised(scene, self.without)
         return check({"another process leaves none": result.code != 0}, "a core", result.describe())
