@@ -37,7 +37,8 @@ names::Asker asker_of(NetworkCall& context) {
     names::Asker asker{process, found ? found->parent : 0, found ? found->start_time : 0,
                        context.caller.executable};
     if (context.needs.parties != nullptr) asker.party = party_of(context);
-    if (!context.needs.nested.empty() && check_enabled("nested-look-ups")) asker.judges = context.needs.self.lock();
+    if (!context.needs.nested.empty() && check_enabled("nested-look-ups"))
+        asker.judges = context.needs.self.lock();
     return asker;
 }
 

@@ -29,6 +29,7 @@
 #include "supervisor/calls/processes/needs.hpp"
 #include "supervisor/decide/decide.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
+#include "supervisor/kernel/target.hpp"
 #include "supervisor/kernel/target_memory.hpp"
 #include "supervisor/kernel/tracer.hpp"
 
@@ -57,14 +58,16 @@ bool allows_no_core(pid_t thread) {
 }
 
 /// The same for the other processes that the mark is about: a core of one that shares the memory holds all of
-/// it. One that is made meanwhile has the limit of its maker.
-bool leaves_no_core(pid_t thread, const OpaqueMemories::Places& places) {
+/// it. One that is made meanwhile has the limit of its maker. Outside processes may have such places by
+/// chance.
+bool leaves_no_core(pid_t thread, const OpaqueMemories::Places& places, pid_t guardian) {
     const Directory entries(::opendir(*kernel::proc_root != 0 ? kernel::proc_root : "."));
     if (!entries || !allows_no_core(thread)) return false;
     while (const dirent* entry = ::readdir(entries.get())) {
         const auto process = static_cast<pid_t>(std::atoi(entry->d_name));
         if (process > 0 && process != thread && OpaqueMemories::places_of(process) == places &&
-            check_enabled("opaque-core-shared") && !allows_no_core(process))
+            kernel::descends_from(process, guardian) && check_enabled("opaque-core-shared") &&
+            !allows_no_core(process))
             return false;
     }
     return true;
@@ -153,7 +156,8 @@ void handle_dumpable(ProcessCall& context) {
     const auto places = OpaqueMemories::places_of(context.thread());
     if (!context.call.waiting()) return;
     // The kernel hides by itself whatever it does not show to us, and makes no core of it.
-    if (!places || !leaves_no_core(context.thread(), *places)) return context.call.let_continue(), void();
+    if (!places || !leaves_no_core(context.thread(), *places, context.needs.guardian))
+        return context.call.let_continue(), void();
     const auto process = kernel::status(context.thread());
     const std::string path = proc_path(process ? process->process : context.thread(), "");
     Subject subject = reached(path, Operation::read);
