@@ -57,7 +57,8 @@ constexpr Key go_keys[] = {{"GOPROXY", true}, {"GOSUMDB", false}};
 
 constexpr std::string_view maven_files[] = {"/etc/maven/settings.xml", "~/.m2/settings.xml"};
 
-constexpr std::string_view ruby_files[] = {"/etc/gemrc", "~/.gemrc", "~/.bundle/config"};
+constexpr std::string_view ruby_files[] = {"/etc/gemrc", "~/.gemrc", "~/.config/gem/gemrc",
+                                           "~/.bundle/config"};
 
 constexpr std::string_view php_files[] = {"~/.composer/config.json", "~/.config/composer/config.json"};
 

@@ -68,7 +68,7 @@ RUNS_LATER = ["~/.local/bin/ls", "~/bin/ls", "~/.cargo/bin/x", "~/.pyenv/shims/p
          "~/.local/share/applications/x.desktop", "~/.config/autostart/x.desktop", "~/.config/systemd/user/x.service", "~/.config/mimeapps.list",
          "~/.local/lib/python3.11/site-packages/x.pth", "~/.local/lib/python3.13/site-packages/usercustomize.py", "~/.config/environment.d/x.conf",
          "~/.rbenv/shims/ruby", "~/.rvm/bin/ruby", "~/.rvm/scripts/rvm", "~/.rubies/ruby-3.3.0/bin/ruby", "~/.asdf/shims/ruby",
-         "~/.local/share/gem/ruby/3.3.0/bin/rails", "~/.gem/ruby/3.1.0/bin/rails", "~/.gemrc", "~/.bundle/config", "~/.bundle/plugin/index",
+         "~/.local/share/gem/ruby/3.3.0/bin/rails", "~/.gem/ruby/3.1.0/bin/rails", "~/.gemrc", "~/.config/gem/gemrc", "~/.bundle/config", "~/.bundle/plugin/index",
          "~/.irbrc", "~/.pryrc", "~/.rspec", "~/.rdbgrc", "~/.rubocop.yml", "~/.config/rubocop/config.yml", "~/.phpenv/shims/php",
          "~/.phpbrew/php/8.3/bin/php", "~/.composer/vendor/bin/phpunit", "~/.config/composer/vendor/autoload.php",
          "~/.config/composer/config.json", "~/.config/composer/composer.json", "~/.mix/archives/hex-2.0/x", "~/perl5/bin/cpanm", "~/.proverc",

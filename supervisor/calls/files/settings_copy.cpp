@@ -49,6 +49,7 @@ constexpr Known known_files[] = {
     {"/go/env", Format::go},
     {"/.gradle/gradle.properties", Format::gradle},
     {"/.gemrc", Format::gemrc},
+    {"/gem/gemrc", Format::gemrc},
     {"/.bundle/config", Format::bundle},
     {"/.composer/config.json", Format::composer},
     {"/composer/config.json", Format::composer},

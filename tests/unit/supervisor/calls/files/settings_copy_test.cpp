@@ -199,6 +199,8 @@ gem: --no-document
 :update_sources: {SECRET: 1}
 )") == ":backtrace: true\n:sources:\n- https://gems.corp.example/\n- https://two.example/\ngem: "
        "--no-document\n");
+    CHECK(copy("/home/u/.config/gem/gemrc", "sources: [https://u:p@gems.example/]\n") ==
+          copy("/home/u/.gemrc", "sources: [https://u:p@gems.example/]\n"));
     CHECK(copy("/home/u/.gemrc",
                "sources: [\"https://u:SECRET@a.example\", https://b.example]\nupdate: [x\n") ==
           "sources: [\"https://a.example\", https://b.example]\n");
