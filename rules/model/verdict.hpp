@@ -19,7 +19,7 @@ enum class DecidedBy : std::uint8_t { rule, fallback, grant, person, program, ti
 
 struct Rule;
 
-/// A decision. Views point into the rule set, which outlives every verdict.
+/// A decision. Views point into the rule set. Who keeps a verdict keeps the rules, or copies what it needs.
 struct Verdict {
     Action action = Action::deny;
     DecidedBy decided_by = DecidedBy::fallback;

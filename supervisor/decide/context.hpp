@@ -53,8 +53,7 @@ struct DecideNeeds {
     uid_t uid = 0;
     /// The nested run whose calls are judged; "": those of the run itself.
     std::string nested{};
-    /// Keeps the needs of a nested run for whoever uses them after the call. Empty: they live as long as the
-    /// run.
+    /// These needs, where they are a nested run's. Empty: they live as long as the run.
     std::weak_ptr<DecideNeeds> self{};
     /// The denial of what the rules allow or ask, because the object is not the run's
     /// (calls/files/shared_memory). Any thread.
@@ -71,6 +70,12 @@ struct DecideNeeds {
     std::function<void()> count_soon{};
     /// errno of the first record that could not be written; 0: none.
     std::atomic<int> log_error{0};
+
+    /// For whoever uses these needs after the call.
+    [[nodiscard]] std::shared_ptr<DecideNeeds> hold() {
+        auto held = self.lock();
+        return held != nullptr ? held : std::shared_ptr<DecideNeeds>(std::shared_ptr<void>(), this);
+    }
 };
 
 /// Whether a call may wait for an answer when the rules ask.

@@ -119,7 +119,6 @@ rules::Verdict LookUps::evaluate(const std::string& name, const Asker& asker) co
                                                asker.program,
                                                {},
                                                asker.party.value_or(rules::Party::tools)});
-    if (asker.over) verdict = {.action = Action::deny};
     if (verdict.action != Action::allow) verdict.error = ENOENT;
     return verdict;
 }
@@ -209,6 +208,10 @@ LookUps::Decided LookUps::judge(const Waiting& one) {
     const std::string& name = one.query.name;
     Decided decided{.verdict = evaluate(name, one.asker)};
     if (decided.verdict.action >= Action::deny) return decided;
+    if (one.asker.over) {
+        deny_here(decided, "the socket that asked is not known, and may be of a nested run");
+        return decided;
+    }
     if (!one.query.host_name || name.size() > 253) {
         deny_here(decided, "not the name of a host");
         return decided;

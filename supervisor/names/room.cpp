@@ -16,8 +16,10 @@
 #include <array>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/descriptor_message.hpp"
+#include "base/test_switch.hpp"
 
 namespace callgate::names {
 
@@ -165,10 +167,8 @@ Result<UniqueFd> Room::socket(int family, int type, const Asker& asker) {
         for (std::size_t index = 0; index < order_.size() / 2; ++index) askers_.erase(order_[index]);
         order_.erase(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(order_.size() / 2));
     }
-    Known known{asker, asker.judges};
-    known.asker.over =
-        std::exchange(known.asker.judges, nullptr) != nullptr;  // unless they are there when asked for
-    if (askers_.insert_or_assign(status.st_ino, std::move(known)).second) order_.push_back(status.st_ino);
+    nested_ = nested_ || asker.judges != nullptr;
+    if (askers_.insert_or_assign(status.st_ino, ExpectedAsker(asker)).second) order_.push_back(status.st_ino);
     return std::move(made->front());
 }
 
@@ -182,8 +182,33 @@ std::vector<UniqueFd> Room::take_servers() {
     return std::move(servers_);
 }
 
-/// Asks the kernel which socket of the room has this port (sock_diag(7)).
-std::optional<ino_t> Room::inode_of(int family, std::uint16_t port) const {
+namespace {
+
+/// An address as an IPv6 socket has it, and the port.
+std::pair<in6_addr, std::uint16_t> as_v6(const sockaddr_storage& address) {
+    if (address.ss_family == AF_INET6) {
+        const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+        return {six.sin6_addr, ntohs(six.sin6_port)};
+    }
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+    in6_addr mapped{};
+    mapped.s6_addr[10] = mapped.s6_addr[11] = 0xff;
+    std::memcpy(mapped.s6_addr + 12, &four.sin_addr, sizeof four.sin_addr);
+    return {mapped, ntohs(four.sin_port)};
+}
+
+/// Whether a socket of this family, bound to this address or to all, sends from `local`.
+bool sends_from(int family, const __be32* bound, const in6_addr& local) {
+    const std::size_t size = family == AF_INET ? 4 : 16;
+    const in6_addr all{};
+    return std::memcmp(bound, &all, size) == 0 || std::memcmp(bound, local.s6_addr + 16 - size, size) == 0;
+}
+
+}  // namespace
+
+/// Asks the kernel which socket of the room has this address (sock_diag(7)). Nothing if more than one has.
+std::optional<ino_t> Room::inode_of(int family, const sockaddr_storage& local) const {
+    const auto [address, port] = as_v6(local);
     struct {
         nlmsghdr head;
         inet_diag_req_v2 wanted;
@@ -196,34 +221,34 @@ std::optional<ino_t> Room::inode_of(int family, std::uint16_t port) const {
     request.wanted.idiag_states = ~0U;
     request.wanted.id.idiag_sport = htons(port);
     if (::send(diagnosis_.get(), &request, sizeof request, 0) < 0) return std::nullopt;
-    std::optional<ino_t> found;
+    std::vector<ino_t> found;
     alignas(nlmsghdr) std::array<char, 8192> reply{};
     for (;;) {
         const ssize_t got = ::recv(diagnosis_.get(), reply.data(), reply.size(), MSG_DONTWAIT);
-        if (got <= 0) return found;
+        if (got <= 0) return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
         auto left = static_cast<unsigned>(got);
         for (auto* one = reinterpret_cast<nlmsghdr*>(reply.data()); NLMSG_OK(one, left);
              one = NLMSG_NEXT(one, left)) {
-            if (one->nlmsg_type == NLMSG_DONE || one->nlmsg_type == NLMSG_ERROR) return found;
+            if (one->nlmsg_type == NLMSG_DONE || one->nlmsg_type == NLMSG_ERROR)
+                return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
             const auto* const socket = static_cast<const inet_diag_msg*>(NLMSG_DATA(one));
-            if (ntohs(socket->id.idiag_sport) == port) found = socket->idiag_inode;
+            if (ntohs(socket->id.idiag_sport) == port && sends_from(family, socket->id.idiag_src, address))
+                found.push_back(socket->idiag_inode);
         }
     }
 }
 
-std::optional<Asker> Room::owner(int family, std::uint16_t port) {
+Asker Room::owner(const sockaddr_storage& local) {
     const std::lock_guard guard(lock_);
-    if (state_ != State::ready) return std::nullopt;
-    auto inode = inode_of(family, port);
+    if (state_ != State::ready) return {};
+    auto inode = inode_of(local.ss_family, local);
     // An IPv6 socket may send to IPv4 addresses.
-    if (!inode && family == AF_INET) inode = inode_of(AF_INET6, port);
-    if (!inode) return std::nullopt;
-    const auto found = askers_.find(*inode);
-    if (found == askers_.end()) return std::nullopt;
-    Asker asker = found->second.asker;
-    asker.judges = found->second.judges.lock();
-    if (asker.judges != nullptr) asker.over = false;
-    return asker;
+    if (!inode && local.ss_family == AF_INET) inode = inode_of(AF_INET6, local);
+    const auto found = inode ? askers_.find(*inode) : askers_.end();
+    if (found != askers_.end()) return found->second.now();
+    Asker unknown;
+    unknown.over = nested_ && check_enabled("unknown-asker");
+    return unknown;
 }
 
 }  // namespace callgate::names

@@ -11,6 +11,7 @@
 // ends with the supervisor: the socket between them closes. Any thread.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -40,15 +41,16 @@ public:
     [[nodiscard]] bool holds(int socket) const;
     /// The name servers' sockets, bound to port 53 of all addresses: once, after the first `socket`.
     [[nodiscard]] std::vector<UniqueFd> take_servers();
-    /// The process that made the socket with this local port.
-    [[nodiscard]] std::optional<Asker> owner(int family, std::uint16_t port);
+    /// The process that made the socket at this local address. If none is known, or two sockets are there,
+    /// the asker may be of a nested run. It is then one that is over, if there ever was one.
+    [[nodiscard]] Asker owner(const sockaddr_storage& local);
 
 private:
     enum class State : std::uint8_t { none, ready, failed };
     int make();
     [[nodiscard]] int start();
     [[nodiscard]] Result<std::vector<UniqueFd>> receive(std::size_t count) const;
-    [[nodiscard]] std::optional<ino_t> inode_of(int family, std::uint16_t port) const;
+    [[nodiscard]] std::optional<ino_t> inode_of(int family, const sockaddr_storage& local) const;
 
     mutable std::mutex lock_;
     State state_ = State::none;
@@ -57,11 +59,8 @@ private:
     UniqueFd channel_, diagnosis_;
     std::vector<UniqueFd> servers_;
     std::uint64_t cookie_ = 0;
-    struct Known {
-        Asker asker;  // without its judges
-        std::weak_ptr<const calls::DecideNeeds> judges;
-    };
-    std::unordered_map<ino_t, Known> askers_;
+    std::unordered_map<ino_t, ExpectedAsker> askers_;
+    bool nested_ = false;       // an asker is of a nested run
     std::vector<ino_t> order_;  // of their making
 };
 

@@ -172,11 +172,7 @@ private:
     }
 
     void take(Bytes message, const Envelope& from) {
-        const int family = from.peer.ss_family;
-        const std::uint16_t port =
-            ntohs(family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&from.peer)->sin6_port
-                                     : reinterpret_cast<const sockaddr_in*>(&from.peer)->sin_port);
-        const Asker asker = owner_.room_.owner(family, port).value_or(Asker{});
+        const Asker asker = owner_.room_.owner(from.peer);
         static_cast<void>(owner_.look_ups_.take(message, asker, max_answer,
                                                 [self = weak_from_this(), from](const auto& reply) {
                                                     if (const auto open = self.lock())
@@ -249,7 +245,7 @@ void Stub::admit(tcp::socket socket) {
     std::optional<Asker> asker;
     {
         const std::lock_guard guard(lock_);
-        if (auto known = expected_.extract(port); !known.empty()) asker = std::move(known.mapped());
+        if (auto known = expected_.extract(port); !known.empty()) asker = known.mapped().now();
     }
     if (asker) return start(std::move(socket), std::move(*asker));
     if (unmet_.size() >= max_unmet) return;  // it is closed
@@ -268,7 +264,7 @@ void Stub::expect(std::uint16_t port, Asker asker) {
     {
         const std::lock_guard guard(lock_);
         if (expected_.size() >= max_expected) expected_.clear();
-        expected_[port] = std::move(asker);
+        expected_[port] = ExpectedAsker(std::move(asker));
     }
     asio::post(loop_, [this, alive = std::weak_ptr<int>(alive_)] {
         if (!alive.expired()) meet_unmet();
@@ -281,7 +277,7 @@ void Stub::meet_unmet() {
         std::optional<Asker> asker;
         {
             const std::lock_guard guard(lock_);
-            if (auto known = expected_.extract(one->first); !known.empty()) asker = std::move(known.mapped());
+            if (auto known = expected_.extract(one->first); !known.empty()) asker = known.mapped().now();
         }
         if (!asker) continue;
         tcp::socket socket = std::move(one->second.socket);

@@ -71,7 +71,7 @@ private:
     std::vector<std::shared_ptr<Datagrams>> datagrams_;
     std::shared_ptr<int> alive_ = std::make_shared<int>();
     std::mutex lock_;
-    std::map<std::uint16_t, Asker> expected_;
+    std::map<std::uint16_t, ExpectedAsker> expected_;
 };
 
 }  // namespace callgate::names

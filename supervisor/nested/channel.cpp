@@ -200,9 +200,7 @@ void Channel::open(calls::NetworkCall& context, int number) {
     }
     UniqueFd own(ends[0]), given(ends[1]);
     const auto status = kernel::status(context.thread());
-    Peer peer{.process = status ? status->process : context.thread(), .needs = context.needs.self.lock()};
-    if (peer.needs == nullptr)
-        peer.needs = {std::shared_ptr<void>(), &context.needs};  // they live as long as the run
+    Peer peer{.process = status ? status->process : context.thread(), .needs = context.needs.hold()};
     try {
         std::call_once(started_, [this] { serve(); });
     } catch (const std::system_error&) {

@@ -94,6 +94,11 @@ bool Level::lost_guardian() const {
     return ::poll(&ended, 1, 0) != 0;
 }
 
+bool Level::left_objects() {
+    memory_.forget_removed();
+    return !agent::holds_nothing(made->objects());
+}
+
 void Level::kill() {
     over.store(true);
     if (rules_->outer() != nullptr && some_level_kills(*rules_->outer())) return outer_.decide.kill_tree();

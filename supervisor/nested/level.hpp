@@ -48,6 +48,8 @@ public:
 
     /// Whether the guardian has ended, so that its number may be another process's.
     [[nodiscard]] bool lost_guardian() const;
+    /// Whether something is left of what it made.
+    [[nodiscard]] bool left_objects();
 
 private:
     /// On record already, so the levels around count it, too.

@@ -133,10 +133,11 @@ std::shared_ptr<Level> Runs::keep(std::unique_ptr<Level> made, std::size_t rules
         kept_->rules_bytes += rules_bytes;
     }
     std::shared_ptr<Level> level(made.release(), [kept = kept_, rules_bytes](Level* over) {
+        const bool left = over->left_objects();
         {
             const std::lock_guard guard(kept->lock);
             kept->rules_bytes -= rules_bytes;
-            if (agent::holds_nothing(over->made->objects())) std::erase(kept->made, over->made);
+            if (!left) std::erase(kept->made, over->made);
             if (kept->log_error == 0) kept->log_error = over->decide.log_error.load();
         }
         delete over;

@@ -781,6 +781,61 @@ def test_a_name_that_the_nested_run_denies_does_not_leave(box, names):
     assert lacks.code == 125 and "decides no look-up" in lacks.errors, lacks.describe()
 
 
+def test_what_is_counted_names_the_rule_of_a_nested_run_that_has_ended(world):
+    line = [*world.words(world.inner(), "-q"), "/bin/sh", "-c", f"for one in $(seq 150); do read -r got < {world.victim}; done"]
+    result = world.box.run(["/bin/sh", "-c", '"$@"; exit 0', "-", *line], world.outer())
+    denied = [one for one in result.decisions(verdict="deny") if one["callgate"].get("nested")]
+    assert {one["rule"]["name"] for one in denied} == {"no"}, result.describe()
+    assert sum(one["callgate"].get("count", 1) for one in denied) == 150 and len(denied) < 150, result.describe()
+
+
+QUERY = r"""
+import socket, subprocess, sys
+def query(name):
+    return b"\0\7\1\0\0\1" + bytes(6) + b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0\0\1\0\1"
+one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+"""
+# Asks by sockets that are closed at once; what comes after these is answered later.
+CLOSED = QUERY + """
+for number in range(40):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+        closed.sendto(query(f"q{number}.files.example.net"), ("127.0.0.1", 53))
+print(len(socket.getaddrinfo("www.example.org", 80)) > 0)
+"""
+# Asks from the port of a socket of the outer run, at another address.
+INNER = QUERY + """
+one.bind(("127.0.0.2", int(sys.argv[1])))
+one.settimeout(20)
+one.sendto(query("q.files.example.net"), ("127.0.0.1", 53))
+print(one.recv(512)[3] & 15)
+"""
+OUTER = QUERY + """
+one.bind(("127.0.0.1", 0))
+subprocess.run([*sys.argv[1:], str(one.getsockname()[1])], check=True)
+"""
+
+
+def test_the_asker_of_a_query_is_not_mistaken(box, names):
+    """A query whose socket is not known could be of any nested run; a port alone does not name a socket."""
+    test_names.enter(box, names)
+    if not names.room:
+        pytest.skip("no sockets for datagrams without a room")
+    outer = test_names.rules({"id": "tmp", "allow": "write", "path": "${tmp}/**"})
+    words = [str(box.callgate), "run", "-q", "-R", str(box.rules_file(outer)), *test_names.ALLOWED[:2], "--"]
+    names.seen()
+    for inner, text in (([*words, PYTHON, "-c", CLOSED], "True\n"), ([PYTHON, "-c", OUTER, *words, PYTHON, "-c", INNER], "3\n")):
+        held = box.run(inner, outer, options=list(test_names.ALLOWED))
+        assert held.text == text, held.describe()
+        asked = {one for one in names.names() if one.endswith("files.example.net")}
+        assert not asked, held.describe()
+    twin = box.run([PYTHON, "-c", QUERY + """
+one.settimeout(20)
+one.sendto(query("q.files.example.net"), ("127.0.0.1", 53))
+print(one.recv(512)[3] & 15)
+"""], outer, options=list(test_names.ALLOWED))
+    assert twin.text and "q.files.example.net" in names.names(), twin.describe()
+
+
 def test_an_alias_is_judged_for_each_run(box, names):
     """The answer of one look-up is kept, and serves the outer run and the nested one. Neither decides for the other."""
     test_names.enter(box, names)

@@ -75,6 +75,8 @@ KeptDecision::KeptDecision(const Decision& decision)
         there->names = names_;
     }
     if (decision_.second_object) decision_.second_object->path = keep(decision_.second_object->path);
+    if (decision.verdict.rule != nullptr && !decision.caller.nested.empty())
+        decision_.verdict.rule = &rule_.emplace(*decision.verdict.rule);
 }
 
 bool Repeats::countable(const Decision& decision) {

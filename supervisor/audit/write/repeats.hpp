@@ -24,7 +24,7 @@
 
 namespace callgate::audit {
 
-/// A decision that owns its bytes, except for its rule.
+/// A decision that owns its bytes. It owns its rule if that may be a nested run's, which can end.
 class KeptDecision {
 public:
     explicit KeptDecision(const Decision& decision);
@@ -37,6 +37,7 @@ private:
 
     std::deque<std::string> texts_;
     std::vector<std::string> arguments_, names_;
+    std::optional<rules::Rule> rule_;
     Decision decision_;
 };
 

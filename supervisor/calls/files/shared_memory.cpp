@@ -118,7 +118,7 @@ SharedMemory::Making SharedMemory::making(std::string_view path) {
     if (!rest || rest->find('/') != std::string_view::npos) return making;
     making.memory_ = this;
     making.lock_ = std::unique_lock(mutex_);
-    if (list_.count.load() >= agent::CreatedIpc::max_files) forget_removed();
+    if (list_.count.load() >= agent::CreatedIpc::max_files) forget_removed_locked();
     if (list_.count.load() >= agent::CreatedIpc::max_files) making.error_ = ENOSPC;
     return making;
 }
@@ -138,7 +138,7 @@ void SharedMemory::add(const agent::SharedFile& file) {
     if (owns(file)) return;
     if (also_ != nullptr) {
         const std::lock_guard held(also_->mutex_);
-        if (also_->list_.count.load() >= also_->list_.values.size()) also_->forget_removed();
+        if (also_->list_.count.load() >= also_->list_.values.size()) also_->forget_removed_locked();
         also_->add(file);
     }
     const std::uint32_t count = list_.count.load();
@@ -152,6 +152,11 @@ void SharedMemory::add(const agent::SharedFile& file) {
 /// Keeps what still stands there. At every moment the list names objects of the run alone: none is moved but
 /// over one that is gone.
 void SharedMemory::forget_removed() {
+    const std::lock_guard held(mutex_);
+    forget_removed_locked();
+}
+
+void SharedMemory::forget_removed_locked() {
     std::unordered_map<std::uint64_t, std::uint64_t> there;
     const Directory place(::opendir(place_.c_str()));
     if (!place) return;

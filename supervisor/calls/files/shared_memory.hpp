@@ -58,6 +58,8 @@ public:
         int error_ = 0;
     };
     [[nodiscard]] Making making(std::string_view path);
+    /// Takes what is not there any more off the list.
+    void forget_removed();
 
 private:
     enum class Standing : std::uint8_t { own, foreign, nothing };
@@ -66,7 +68,7 @@ private:
     [[nodiscard]] Standing standing(std::string_view path, const audit::FileIdentity* expected);
     [[nodiscard]] bool owns(const agent::SharedFile& file) const;
     void add(const agent::SharedFile& file);
-    void forget_removed();
+    void forget_removed_locked();
 
     const std::string place_;
     std::mutex mutex_;

@@ -16,7 +16,7 @@ namespace {
 
 /// The facts about a connect that a later record needs. It owns what the record's views show.
 struct Connected {
-    DecideNeeds& needs;
+    std::shared_ptr<DecideNeeds> needs;
     rules::Endpoint endpoint;
     names::Bindings::Names names;
     audit::Caller caller;
@@ -76,14 +76,14 @@ void note_refusal(Connected& connected, const relay::Judged& judged) {
     decision.verdict = failure(rules::Operation::connect, ECONNRESET);
     decision.reason = reason;
     decision.of_sequence = connected.sequence;
-    if (connected.needs.log != nullptr) {
-        if (const auto written = connected.needs.log->record(decision); !written) {
+    if (connected.needs->log != nullptr) {
+        if (const auto written = connected.needs->log->record(decision); !written) {
             int none = 0;
-            connected.needs.log_error.compare_exchange_strong(none, written.error().value());
+            connected.needs->log_error.compare_exchange_strong(none, written.error().value());
         }
-        if (connected.needs.sync_log) connected.needs.sync_log();
+        if (connected.needs->sync_log) connected.needs->sync_log();
     }
-    connected.needs.sink.note(decision);
+    connected.needs->sink.note(decision);
 }
 
 }  // namespace
@@ -116,9 +116,9 @@ void connect_through_front(NetworkCall& context, PinnedSocket& socket, const Soc
         return deny_failure(context, subject, EAGAIN, "overload: too many calls are blocked");
     }
     const audit::Decision known = decision_on(context, subject, allow_all());
-    const auto connected =
-        std::make_shared<Connected>(Connected{context.needs, std::get<rules::Endpoint>(subject.object), names,
-                                              known.caller, std::string(known.caller.executable), sequence});
+    const auto connected = std::make_shared<Connected>(
+        Connected{context.needs.hold(), std::get<rules::Endpoint>(subject.object), names, known.caller,
+                  std::string(known.caller.executable), sequence});
     connected->endpoint.names = *connected->names;
     const auto begun = [connected](const relay::Judged& judged) { note_refusal(*connected, judged); };
     const int error = context.network.front->connect(socket.fd.get(), address.get(), address.length,

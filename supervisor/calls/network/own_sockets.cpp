@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/test_switch.hpp"
 #include "rules/model/rule.hpp"
@@ -30,7 +31,13 @@ const rules::Rule& others_sockets() {
 
 }  // namespace
 
-void OwnSockets::add(const Place& place, const OwnSockets* by) {
+void OwnSockets::add(const Place& place) {
+    std::vector<std::uint64_t> by;
+    for (const OwnSockets* one = this; one != nullptr; one = one->around_) by.push_back(one->number_);
+    outermost().add(place, std::move(by));
+}
+
+void OwnSockets::add(const Place& place, std::vector<std::uint64_t> by) {
     UniqueFd pin(::openat(place.parent.get(), place.leaf.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
     if (!pin || ::fstat(pin.get(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
@@ -38,7 +45,7 @@ void OwnSockets::add(const Place& place, const OwnSockets* by) {
     if (pins_.size() >= max_pins) forget_removed();
     // A run that holds more has its first ones refused.
     if (pins_.size() >= max_pins) pins_.erase(pins_.begin());
-    pins_[{status.st_dev, status.st_ino}] = {std::move(pin), by};
+    pins_[{status.st_dev, status.st_ino}] = {std::move(pin), std::move(by)};
 }
 
 void OwnSockets::forget_removed() {
@@ -54,9 +61,7 @@ bool OwnSockets::is_own(const audit::FileIdentity& identity) {
     const auto found = all.pins_.find({identity.device, identity.inode});
     if (found == all.pins_.end()) return false;
     if (!check_enabled("inner-own-sockets")) return true;
-    for (const OwnSockets* one = found->second.by; one != nullptr; one = one->around_)
-        if (one == this) return true;
-    return false;
+    return std::ranges::find(found->second.by, number_) != found->second.by.end();
 }
 
 bool OwnSockets::by_workdir_alone(const rules::UnixObject& socket, const rules::Rule* decided_by) const {

@@ -8,6 +8,7 @@
 // gives the name to another socket between bind and pin: its renames and links are callgate's acts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/unique_fd.hpp"
 #include "rules/match/rule_set.hpp"
@@ -39,7 +41,7 @@ public:
     }
 
     /// Notes the socket that was just bound at `place`. The caller holds FileNeeds::names alone.
-    void add(const Place& place) { outermost().add(place, this); }
+    void add(const Place& place);
 
     /// The denial of an allowed connect to a socket that the run did not bind.
     [[nodiscard]] std::optional<rules::Verdict> refuses(const Subject& subject,
@@ -48,12 +50,12 @@ public:
 private:
     using Key = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
     struct Pin {
-        UniqueFd file;                   // O_PATH
-        const OwnSockets* by = nullptr;  // who bound it
+        UniqueFd file;                  // O_PATH
+        std::vector<std::uint64_t> by;  // numbers of who bound it, and of the runs around it
     };
     [[nodiscard]] bool in_workdir(std::string_view path) const { return path.starts_with(workdir_ + '/'); }
     [[nodiscard]] OwnSockets& outermost() { return around_ == nullptr ? *this : around_->outermost(); }
-    void add(const Place& place, const OwnSockets* by);
+    void add(const Place& place, std::vector<std::uint64_t> by);
     /// Whether this run, or a nested one of it, bound the socket.
     [[nodiscard]] bool is_own(const audit::FileIdentity& identity);
     /// Whether only rules about the whole work directory allow it.
@@ -63,6 +65,8 @@ private:
     const rules::RuleSet& rules_;
     const std::string workdir_;
     OwnSockets* const around_ = nullptr;  // it has the pins
+    const std::uint64_t number_ = next_number_++;
+    static inline std::atomic<std::uint64_t> next_number_{0};
     std::mutex mutex_;
     std::map<Key, Pin> pins_;
 };
