@@ -222,15 +222,15 @@ std::optional<ino_t> Room::inode_of(int family, const sockaddr_storage& local) c
     request.wanted.id.idiag_sport = htons(port);
     if (::send(diagnosis_.get(), &request, sizeof request, 0) < 0) return std::nullopt;
     std::vector<ino_t> found;
+    const auto only = [&found] { return found.size() == 1 ? std::optional(found.front()) : std::nullopt; };
     alignas(nlmsghdr) std::array<char, 8192> reply{};
     for (;;) {
         const ssize_t got = ::recv(diagnosis_.get(), reply.data(), reply.size(), MSG_DONTWAIT);
-        if (got <= 0) return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
+        if (got <= 0) return only();
         auto left = static_cast<unsigned>(got);
         for (auto* one = reinterpret_cast<nlmsghdr*>(reply.data()); NLMSG_OK(one, left);
              one = NLMSG_NEXT(one, left)) {
-            if (one->nlmsg_type == NLMSG_DONE || one->nlmsg_type == NLMSG_ERROR)
-                return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
+            if (one->nlmsg_type == NLMSG_DONE || one->nlmsg_type == NLMSG_ERROR) return only();
             const auto* const socket = static_cast<const inet_diag_msg*>(NLMSG_DATA(one));
             if (ntohs(socket->id.idiag_sport) == port && sends_from(family, socket->id.idiag_src, address))
                 found.push_back(socket->idiag_inode);

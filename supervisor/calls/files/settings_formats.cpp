@@ -13,28 +13,37 @@ namespace callgate::calls {
 
 namespace {
 
-/// A value that ends on its line: brackets and quotes are balanced, and it holds no `"""` or `'''`.
-bool whole_value(std::string_view value) {
-    int depth = 0;
+/// Visits the places of TOML outside of quotes, until `visit` returns false. Returns false if a quote stays
+/// open.
+template <typename Visit>
+bool each_unquoted(std::string_view text, const Visit& visit) {
     char quote = 0;
-    if (value.find("\"\"\"") != std::string_view::npos || value.find("'''") != std::string_view::npos)
-        return false;
-    for (std::size_t at = 0; at < value.size(); ++at) {
-        const char one = value[at];
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const char one = text[at];
         if (quote != 0) {
             if (one == '\\' && quote == '"') ++at;
             if (one == quote) quote = 0;
         } else if (one == '"' || one == '\'') {
             quote = one;
-        } else if (one == '[' || one == '{') {
-            ++depth;
-        } else if (one == ']' || one == '}') {
-            --depth;
-        } else if (one == '#') {
-            break;
+        } else if (!visit(at)) {
+            return true;
         }
     }
-    return quote == 0 && depth == 0;
+    return quote == 0;
+}
+
+/// A value that ends on its line: brackets and quotes are balanced, and it holds no `"""` or `'''`.
+bool whole_value(std::string_view value) {
+    int depth = 0;
+    if (value.find("\"\"\"") != std::string_view::npos || value.find("'''") != std::string_view::npos)
+        return false;
+    const bool closed = each_unquoted(value, [&](std::size_t at) {
+        const char one = value[at];
+        if (one == '[' || one == '{') ++depth;
+        if (one == ']' || one == '}') --depth;
+        return one != '#';
+    });
+    return closed && depth == 0;
 }
 
 /// Strings of a one-line value, each without the user part of its URL; nothing where it is not understood.
@@ -62,19 +71,12 @@ std::optional<std::string> toml_value(std::string_view value) {
 
 /// A line of TOML without its comment: each quote in it is one.
 std::string_view without_toml_comment(std::string_view text) {
-    char quote = 0;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        const char one = text[at];
-        if (quote != 0) {
-            if (one == '\\' && quote == '"') ++at;
-            if (one == quote) quote = 0;
-        } else if (one == '"' || one == '\'') {
-            quote = one;
-        } else if (one == '#') {
-            return text.substr(0, at);
-        }
-    }
-    return text;
+    std::size_t end = text.size();
+    each_unquoted(text, [&](std::size_t at) {
+        if (text[at] == '#') end = at;
+        return text[at] != '#';
+    });
+    return text.substr(0, end);
 }
 
 using Tree = boost::property_tree::ptree;
