@@ -27,23 +27,30 @@ struct Asker {
     bool over = false;  // the nested run that it was of: nothing is looked up for it
 };
 
-/// An asker whose query is still to come. It keeps no nested run.
-class ExpectedAsker {
+/// The askers that the same rules judge: of the run itself or of one nested run, and of one party. It keeps
+/// no nested run.
+class AskersJudgedAlike {
 public:
-    ExpectedAsker() = default;
-    explicit ExpectedAsker(Asker asker) : asker_(std::move(asker)), judges_(asker_.judges) {
-        asker_.over = std::exchange(asker_.judges, nullptr) != nullptr;
+    explicit AskersJudgedAlike(const Asker& one)
+        : judges_(one.judges), nested_(one.judges != nullptr), party_(one.party) {}
+
+    [[nodiscard]] bool hold(const Asker& one) const {
+        return !judges_.owner_before(one.judges) && !one.judges.owner_before(judges_) && party_ == one.party;
     }
-    [[nodiscard]] Asker now() const {
-        Asker asker = asker_;
-        asker.judges = judges_.lock();
-        if (asker.judges != nullptr) asker.over = false;
-        return asker;
+    /// The nested run that they are of has ended.
+    [[nodiscard]] bool over() const { return nested_ && judges_.expired(); }
+    /// The process as one of them.
+    [[nodiscard]] Asker with(Asker process) const {
+        process.judges = judges_.lock();
+        process.over = nested_ && process.judges == nullptr;
+        process.party = party_;
+        return process;
     }
 
 private:
-    Asker asker_;
     std::weak_ptr<const calls::DecideNeeds> judges_;
+    bool nested_;
+    std::optional<rules::Party> party_;
 };
 
 }  // namespace callgate::names

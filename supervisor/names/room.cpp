@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "base/descriptor_message.hpp"
-#include "base/test_switch.hpp"
 
 namespace callgate::names {
 
@@ -144,7 +143,7 @@ int Room::make() {
     return 0;
 }
 
-Result<UniqueFd> Room::socket(int family, int type, const Asker& asker) {
+Result<UniqueFd> Room::socket(int family, int type, Asker asker) {
     const std::lock_guard guard(lock_);
     if (state_ == State::none) {
         error_ = make();
@@ -167,8 +166,8 @@ Result<UniqueFd> Room::socket(int family, int type, const Asker& asker) {
         for (std::size_t index = 0; index < order_.size() / 2; ++index) askers_.erase(order_[index]);
         order_.erase(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(order_.size() / 2));
     }
-    nested_ = nested_ || asker.judges != nullptr;
-    if (askers_.insert_or_assign(status.st_ino, ExpectedAsker(asker)).second) order_.push_back(status.st_ino);
+    asker.judges = nullptr;
+    if (askers_.insert_or_assign(status.st_ino, std::move(asker)).second) order_.push_back(status.st_ino);
     return std::move(made->front());
 }
 
@@ -182,33 +181,35 @@ std::vector<UniqueFd> Room::take_servers() {
     return std::move(servers_);
 }
 
-namespace {
-
-/// An address as an IPv6 socket has it, and the port.
-std::pair<in6_addr, std::uint16_t> as_v6(const sockaddr_storage& address) {
+Place place_of(const sockaddr_storage& address) {
+    Place place{};
     if (address.ss_family == AF_INET6) {
         const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
-        return {six.sin6_addr, ntohs(six.sin6_port)};
+        std::memcpy(place.first.data(), &six.sin6_addr, sizeof six.sin6_addr);
+        place.second = ntohs(six.sin6_port);
+        return place;
     }
     const auto& four = reinterpret_cast<const sockaddr_in&>(address);
-    in6_addr mapped{};
-    mapped.s6_addr[10] = mapped.s6_addr[11] = 0xff;
-    std::memcpy(mapped.s6_addr + 12, &four.sin_addr, sizeof four.sin_addr);
-    return {mapped, ntohs(four.sin_port)};
+    place.first[10] = place.first[11] = 0xff;
+    std::memcpy(place.first.data() + 12, &four.sin_addr, sizeof four.sin_addr);
+    place.second = ntohs(four.sin_port);
+    return place;
 }
 
+namespace {
+
 /// Whether a socket of this family, bound to this address or to all, sends from `local`.
-bool sends_from(int family, const __be32* bound, const in6_addr& local) {
+bool sends_from(int family, const __be32* bound, const std::array<std::uint8_t, 16>& local) {
     const std::size_t size = family == AF_INET ? 4 : 16;
     const in6_addr all{};
-    return std::memcmp(bound, &all, size) == 0 || std::memcmp(bound, local.s6_addr + 16 - size, size) == 0;
+    return std::memcmp(bound, &all, size) == 0 || std::memcmp(bound, local.data() + 16 - size, size) == 0;
 }
 
 }  // namespace
 
 /// Asks the kernel which socket of the room has this address (sock_diag(7)). Nothing if more than one has.
 std::optional<ino_t> Room::inode_of(int family, const sockaddr_storage& local) const {
-    const auto [address, port] = as_v6(local);
+    const auto [address, port] = place_of(local);
     struct {
         nlmsghdr head;
         inet_diag_req_v2 wanted;
@@ -245,10 +246,7 @@ Asker Room::owner(const sockaddr_storage& local) {
     // An IPv6 socket may send to IPv4 addresses.
     if (!inode && local.ss_family == AF_INET) inode = inode_of(AF_INET6, local);
     const auto found = inode ? askers_.find(*inode) : askers_.end();
-    if (found != askers_.end()) return found->second.now();
-    Asker unknown;
-    unknown.over = nested_ && check_enabled("unknown-asker");
-    return unknown;
+    return found != askers_.end() ? found->second : Asker();
 }
 
 }  // namespace callgate::names

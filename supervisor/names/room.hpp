@@ -14,10 +14,12 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -25,6 +27,10 @@
 #include "supervisor/names/asker.hpp"
 
 namespace callgate::names {
+
+/// An address as an IPv6 socket has it, and the port: what tells the sockets of one network apart.
+using Place = std::pair<std::array<std::uint8_t, 16>, std::uint16_t>;
+[[nodiscard]] Place place_of(const sockaddr_storage& address);
 
 class Room {
 public:
@@ -35,13 +41,13 @@ public:
 
     /// A UDP socket of the room; `type` may hold SOCK_NONBLOCK. The room is made at the first call. Errors of
     /// socket(2); EPROTONOSUPPORT if the kernel lets this user make no room, which is then not tried again.
-    [[nodiscard]] Result<UniqueFd> socket(int family, int type, const Asker& asker);
+    [[nodiscard]] Result<UniqueFd> socket(int family, int type, Asker asker);
     /// Whether the socket is one of the room.
     [[nodiscard]] bool holds(int socket) const;
     /// The name servers' sockets, bound to port 53 of all addresses: once, after the first `socket`.
     [[nodiscard]] std::vector<UniqueFd> take_servers();
-    /// The process that made the socket at this local address. If none is known, or two sockets are there,
-    /// the asker may be of a nested run. It is then one that is over, if there ever was one.
+    /// The process that made the socket at this local address, without its judges. It is an unknown one if
+    /// none or two sockets are there. A sender chooses its address, so it can pass for another of this room.
     [[nodiscard]] Asker owner(const sockaddr_storage& local);
 
 private:
@@ -58,9 +64,8 @@ private:
     UniqueFd channel_, diagnosis_;
     std::vector<UniqueFd> servers_;
     std::uint64_t cookie_ = 0;
-    std::unordered_map<ino_t, ExpectedAsker> askers_;
-    bool nested_ = false;       // an asker is of a nested run
-    std::vector<ino_t> order_;  // of their making
+    std::unordered_map<ino_t, Asker> askers_;  // without their judges
+    std::vector<ino_t> order_;                 // of their making
 };
 
 /// The machine's own addresses, for each family that has a route. The helper needs them before it leaves.

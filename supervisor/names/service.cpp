@@ -1,5 +1,11 @@
 #include "supervisor/names/service.hpp"
 
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <iterator>
+
+#include "base/test_switch.hpp"
+
 namespace callgate::names {
 
 Bindings::Names Service::names_of(const rules::IpAddress& address) {
@@ -15,10 +21,25 @@ Bindings::Names Service::names_of(const rules::IpAddress& address) {
     return bindings_.names_of(address);
 }
 
-Result<UniqueFd> Service::udp_socket(int family, int type, const Asker& asker) {
-    auto made = room_.socket(family, type, asker);
-    if (made) std::call_once(served_, [this] { stub_.serve(room_.take_servers()); });
-    return made;
+bool Service::holds(int socket) const {
+    const std::lock_guard guard(servers_lock_);
+    return std::ranges::any_of(servers_, [socket](const auto& one) { return one->holds(socket); });
+}
+
+std::shared_ptr<Stub> Service::server_of(const Asker& asker) {
+    const std::lock_guard guard(servers_lock_);
+    const auto found = std::ranges::find_if(servers_, [&asker](const auto& one) {
+        return one->askers.hold(asker) || !check_enabled("own-servers-of-names");
+    });
+    if (found != servers_.end()) return *found;
+    // Those of ended nested runs go, on the loop's thread.
+    const auto ended =
+        std::partition(servers_.begin(), servers_.end(), [](const auto& one) { return !one->askers.over(); });
+    std::vector<std::shared_ptr<Stub>> gone(std::make_move_iterator(ended),
+                                            std::make_move_iterator(servers_.end()));
+    servers_.erase(ended, servers_.end());
+    if (!gone.empty()) boost::asio::post(loop_, [gone = std::move(gone)] {});
+    return servers_.emplace_back(std::make_shared<Stub>(loop_, look_ups_, AskersJudgedAlike(asker)));
 }
 
 std::string Service::text(NameFile file, bool patient) {

@@ -13,7 +13,6 @@
 #include "supervisor/names/bindings.hpp"
 #include "supervisor/names/look_ups.hpp"
 #include "supervisor/names/name_files.hpp"
-#include "supervisor/names/room.hpp"
 #include "supervisor/names/stub.hpp"
 
 namespace callgate::names {
@@ -22,7 +21,7 @@ class Service {
 public:
     /// `loop` and `needs` outlive it. Loop thread, or before the loop runs.
     Service(boost::asio::io_context& loop, calls::DecideNeeds& needs)
-        : look_ups_(loop, needs, bindings_), stub_(loop, look_ups_, room_) {}
+        : loop_(loop), look_ups_(loop, needs, bindings_) {}
 
     /// The names of an address, those of /etc/hosts too; null if it has none.
     [[nodiscard]] Bindings::Names names_of(const rules::IpAddress& address);
@@ -45,24 +44,21 @@ public:
         return look_ups_.answered(asker, names);
     }
 
-    /// A UDP socket of the room (room.hpp).
-    [[nodiscard]] Result<UniqueFd> udp_socket(int family, int type, const Asker& asker);
-    [[nodiscard]] bool holds(int socket) const { return room_.holds(socket); }
-
-    /// The name server's port on loopback; 0 if the family has none there.
-    [[nodiscard]] std::uint16_t port(int family) { return stub_.port(family); }
-    void expect(std::uint16_t port, Asker asker) { stub_.expect(port, std::move(asker)); }
+    /// Whether the socket is one of a room.
+    [[nodiscard]] bool holds(int socket) const;
+    /// The name server of those whom the same rules judge as `asker`. It lives as long as their nested run.
+    [[nodiscard]] std::shared_ptr<Stub> server_of(const Asker& asker);
 
     /// The text of a file about name servers, as the run sees it. The addresses of names that are allowed
     /// literally are looked up for `hosts`; that takes at most 300 ms. `patient`: see servers_text.
     [[nodiscard]] std::string text(NameFile file, bool patient);
 
 private:
+    boost::asio::io_context& loop_;
     Bindings bindings_;
-    Room room_;
     LookUps look_ups_;
-    Stub stub_;
-    std::once_flag served_;
+    mutable std::mutex servers_lock_;
+    std::vector<std::shared_ptr<Stub>> servers_;
     std::mutex hosts_lock_;
     Hosts hosts_;
 };

@@ -122,8 +122,9 @@ public:
 
     void wait() {
         socket_.async_wait(asio::posix::descriptor_base::wait_read,
-                           [self = shared_from_this()](const auto& error) {
-                               if (error) return;
+                           [weak = weak_from_this()](const auto& error) {
+                               const auto self = weak.lock();
+                               if (error || !self) return;
                                self->receive();
                                self->wait();
                            });
@@ -172,7 +173,7 @@ private:
     }
 
     void take(Bytes message, const Envelope& from) {
-        const Asker asker = owner_.room_.owner(from.peer);
+        const Asker asker = owner_.askers.with(owner_.room_.owner(from.peer));
         static_cast<void>(owner_.look_ups_.take(message, asker, max_answer,
                                                 [self = weak_from_this(), from](const auto& reply) {
                                                     if (const auto open = self.lock())
@@ -196,8 +197,8 @@ private:
     asio::posix::stream_descriptor socket_;
 };
 
-Stub::Stub(asio::io_context& loop, LookUps& look_ups, Room& room)
-    : loop_(loop), look_ups_(look_ups), room_(room), timer_(loop) {}
+Stub::Stub(asio::io_context& loop, LookUps& look_ups, const AskersJudgedAlike& alike)
+    : askers(alike), loop_(loop), look_ups_(look_ups), timer_(loop) {}
 
 Stub::~Stub() = default;
 
@@ -239,17 +240,15 @@ void Stub::accept(Listener& listener) {
 /// The connect that made it may not have said so yet: then it waits a moment.
 void Stub::admit(tcp::socket socket) {
     boost::system::error_code error;
-    const std::uint16_t port = socket.remote_endpoint(error).port();
+    const auto remote = socket.remote_endpoint(error);
     if (error) return;
     if (!check_enabled("known-peer")) return start(std::move(socket), {});
-    std::optional<Asker> asker;
-    {
-        const std::lock_guard guard(lock_);
-        if (auto known = expected_.extract(port); !known.empty()) asker = known.mapped().now();
-    }
-    if (asker) return start(std::move(socket), std::move(*asker));
+    sockaddr_storage address{};
+    std::memcpy(&address, remote.data(), remote.size());
+    const Place from = place_of(address);
+    if (auto asker = expected(from)) return start(std::move(socket), std::move(*asker));
     if (unmet_.size() >= max_unmet) return;  // it is closed
-    unmet_.emplace(port, Unmet{std::move(socket), std::chrono::steady_clock::now() + meeting_time});
+    unmet_.emplace(from, Unmet{std::move(socket), std::chrono::steady_clock::now() + meeting_time});
     if (unmet_.size() == 1) time_unmet();
 }
 
@@ -260,11 +259,18 @@ void Stub::start(tcp::socket socket, Asker asker) {
     std::make_shared<Connection>(std::move(socket), std::move(asker), look_ups_, connections_)->read_length();
 }
 
-void Stub::expect(std::uint16_t port, Asker asker) {
+std::optional<Asker> Stub::expected(const Place& from) {
+    const std::lock_guard guard(lock_);
+    auto known = expected_.extract(from);
+    return known.empty() ? std::nullopt : std::optional(askers.with(std::move(known.mapped())));
+}
+
+void Stub::expect(const sockaddr_storage& local, Asker asker) {
+    asker.judges = nullptr;
     {
         const std::lock_guard guard(lock_);
         if (expected_.size() >= max_expected) expected_.clear();
-        expected_[port] = ExpectedAsker(std::move(asker));
+        expected_[place_of(local)] = std::move(asker);
     }
     asio::post(loop_, [this, alive = std::weak_ptr<int>(alive_)] {
         if (!alive.expired()) meet_unmet();
@@ -274,11 +280,7 @@ void Stub::expect(std::uint16_t port, Asker asker) {
 void Stub::meet_unmet() {
     for (auto next = unmet_.begin(); next != unmet_.end();) {
         const auto one = next++;
-        std::optional<Asker> asker;
-        {
-            const std::lock_guard guard(lock_);
-            if (auto known = expected_.extract(one->first); !known.empty()) asker = known.mapped().now();
-        }
+        auto asker = expected(one->first);
         if (!asker) continue;
         tcp::socket socket = std::move(one->second.socket);
         unmet_.erase(one);
@@ -294,6 +296,12 @@ void Stub::time_unmet() {
         std::erase_if(unmet_, [now](const auto& one) { return one.second.until <= now; });
         if (!unmet_.empty()) time_unmet();
     });
+}
+
+Result<UniqueFd> Stub::udp_socket(int family, int type, const Asker& asker) {
+    auto made = room_.socket(family, type, asker);
+    if (made) std::call_once(served_, [this] { serve(room_.take_servers()); });
+    return made;
 }
 
 void Stub::serve(std::vector<UniqueFd> sockets) {

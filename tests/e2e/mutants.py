@@ -331,7 +331,7 @@ CHECKS = (
     # The world comes before the user in the names of these tests.
     Mutant("inner-rule", (), test="test_nested.py::test_an_alias_is_judged_for_each_run[root]", user="room"),
     Mutant("nested-look-ups", (), test="test_nested.py::test_a_name_that_the_nested_run_denies_does_not_leave[root]", user="room"),
-    Mutant("unknown-asker", (), test="test_nested.py::test_the_asker_of_a_query_is_not_mistaken[root]", user="room"),
+    Mutant("own-servers-of-names", (), test="test_nested.py::test_the_asker_of_a_query_is_not_mistaken[root]", user="room"),
     Mutant("RLIMIT_LOCKS", (), test="test_nested.py::test_the_mark_of_another_nested_run_cannot_be_taken[setrlimit]"),
     Mutant("nested-limits", (), test="test_containers.py::test_nested_runs_do_not_start_where_their_processes_could_not_be_known"),
     Mutant("nested-objects", (), test="test_nested.py::test_objects_of_a_nested_run_go_with_a_callgate_that_is_killed"),

@@ -5,6 +5,7 @@ Attacks on the border between the two are in tests/attacks/cases/parties.py.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 import harness
+import nameworld
+import test_names
 
 LOGIN = "cg-login"
 # Reads its login, then lets a tool try, then shows that it still may.
@@ -217,3 +220,45 @@ def test_suggested_rules_are_for_the_party_that_needs_them(world):
         wanted = "login" if result is seen else "data.csv"
         assert sorted(re.findall(r'"party": ?"(\w+)"[^\n]*' + wanted, text)) == parties, text
         assert f'"read ~/{wanted}"' not in text or "tools" in parties, text
+
+
+# The agent has a socket for its own look-ups. A tool asks from that address, then by itself.
+ASKS = """
+import socket, subprocess, sys
+def query(name):
+    return b"\\0\\7\\1\\0\\0\\1" + bytes(6) + b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\\0\\0\\1\\0\\1"
+def ask(name):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.settimeout(20)
+        one.sendto(query(name), ("127.0.0.1", 53))
+        assert one.recv(512)
+if sys.argv[1] != "tool":
+    own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    own.bind(("127.0.0.1", 0))
+    ask("agent.files.example.net")
+    subprocess.run(["/usr/bin/python3", __file__, "tool", str(own.getsockname()[1])], check=True)
+else:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.2", int(sys.argv[2])))
+        other.sendmsg([query("sent.files.example.net")], [(socket.IPPROTO_IP, 8, bytes(4) + socket.inet_aton("127.0.0.1") + bytes(4))],
+                      0, ("127.0.0.1", 53))
+    ask("tool.files.example.net")
+"""
+
+
+def test_a_tool_looks_no_name_up_as_the_agent(box, world):
+    if os.geteuid() != 0:
+        pytest.skip("a network of its own needs root")
+    names = nameworld.World(room=True)
+    try:
+        test_names.enter(box, names)
+        world.program.write_text(f"#!/usr/bin/python3\n{ASKS}")
+        host = {"id": "model", "allow": "connect", "host": "*.files.example.net"}
+        for only in ({"party": "agent"}, {}):
+            result = world.run(world.rules({**host, **only}))
+            assert names.names() == {"agent.files.example.net"} | (set() if only else {"tool.files.example.net", "sent.files.example.net"}), result.describe()
+            looked = [(one["callgate"]["party"], one["callgate"]["verdict"]) for one in result.decisions() if one["event"]["action"] == "lookup"]
+            assert sorted(looked) == [("agent", "allow"), *[("tools", "deny" if only else "allow")] * 2], result.describe()
+            names.seen()
+    finally:
+        names.close()

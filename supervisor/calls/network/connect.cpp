@@ -97,10 +97,10 @@ constexpr std::uint16_t name_service = 53;
 
 /// The address of the run's name server, of the family that was asked for. Returns nothing if there is no
 /// loopback of that family.
-std::optional<SocketAddress> own_name_server(names::Service& look_ups, const SocketAddress& asked) {
+std::optional<SocketAddress> own_name_server(names::Stub& names, const SocketAddress& asked) {
     SocketAddress server;
     if (asked.family() == AF_INET) {
-        const std::uint16_t port = look_ups.port(AF_INET);
+        const std::uint16_t port = names.port(AF_INET);
         if (port == 0) return std::nullopt;
         sockaddr_in four{};
         four.sin_family = AF_INET;
@@ -113,7 +113,7 @@ std::optional<SocketAddress> own_name_server(names::Service& look_ups, const Soc
     sockaddr_in6 six{};
     std::memcpy(&six, asked.bytes.data(), std::min<std::size_t>(sizeof six, asked.length));
     const bool mapped = IN6_IS_ADDR_V4MAPPED(&six.sin6_addr);
-    const std::uint16_t port = look_ups.port(mapped ? AF_INET : AF_INET6);
+    const std::uint16_t port = names.port(mapped ? AF_INET : AF_INET6);
     if (port == 0) return std::nullopt;
     six = {};
     six.sin6_family = AF_INET6;
@@ -143,14 +143,15 @@ bool is_look_up(const NetworkCall& context, const rules::Endpoint& endpoint, con
 void connect_name_server(NetworkCall& context, Connecting& call) {
     if (const int error = refused_connect(call.socket, call.address))
         return refuse(context, call.socket, error);
-    names::Service& look_ups = *context.network.look_ups;
-    const auto server = own_name_server(look_ups, call.address);
+    const names::Asker asker = asker_of(context);
+    const auto names = context.network.look_ups->server_of(asker);
+    const auto server = own_name_server(*names, call.address);
     if (!server) return refuse(context, call.socket, ECONNREFUSED);
     const int result = ::connect(call.socket.fd.get(), server->get(), server->length);
     const int error = result == 0 ? 0 : errno;
     if (error == 0 || error == EINPROGRESS) {
         if (const auto local = local_address(call.socket.fd.get()))
-            look_ups.expect(local->port(), asker_of(context));
+            names->expect(reinterpret_cast<const sockaddr_storage&>(local->bytes), asker);
     }
     finish(context, call.socket, 0, 0, error);
 }

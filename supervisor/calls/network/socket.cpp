@@ -89,7 +89,8 @@ void handle_socket(NetworkCall& context) {
     if (!from_room && kept != nullptr)
         return hand_over(context, UniqueFd(::socket(family, type | SOCK_CLOEXEC, protocol)), kept);
     if (!from_room) return context.fail(EPROTONOSUPPORT);
-    auto made = context.network.look_ups->udp_socket(family, type & ~SOCK_CLOEXEC, asker_of(context));
+    const names::Asker asker = asker_of(context);
+    auto made = context.network.look_ups->server_of(asker)->udp_socket(family, type & ~SOCK_CLOEXEC, asker);
     if (!made) {
         const int error = made.error().value();
         if (error == EPROTONOSUPPORT && context.network.refusals != nullptr)
