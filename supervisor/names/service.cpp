@@ -32,7 +32,7 @@ std::shared_ptr<Stub> Service::server_of(const Asker& asker) {
         return one->askers.hold(asker) || !check_enabled("own-servers-of-names");
     });
     if (found != servers_.end()) return *found;
-    // Those of ended nested runs go, on the loop's thread.
+    // The loop's thread drops those of nested runs that have ended.
     const auto ended =
         std::partition(servers_.begin(), servers_.end(), [](const auto& one) { return !one->askers.over(); });
     std::vector<std::shared_ptr<Stub>> gone(std::make_move_iterator(ended),

@@ -246,19 +246,22 @@ else:
 """
 
 
-def test_a_tool_looks_no_name_up_as_the_agent(box, world):
+@pytest.fixture(scope="module")
+def names():
     if os.geteuid() != 0:
         pytest.skip("a network of its own needs root")
-    names = nameworld.World(room=True)
-    try:
-        test_names.enter(box, names)
-        world.program.write_text(f"#!/usr/bin/python3\n{ASKS}")
-        host = {"id": "model", "allow": "connect", "host": "*.files.example.net"}
-        for only in ({"party": "agent"}, {}):
-            result = world.run(world.rules({**host, **only}))
-            assert names.names() == {"agent.files.example.net"} | (set() if only else {"tool.files.example.net", "sent.files.example.net"}), result.describe()
-            looked = [(one["callgate"]["party"], one["callgate"]["verdict"]) for one in result.decisions() if one["event"]["action"] == "lookup"]
-            assert sorted(looked) == [("agent", "allow"), *[("tools", "deny" if only else "allow")] * 2], result.describe()
-            names.seen()
-    finally:
-        names.close()
+    made = nameworld.World(room=True)
+    yield made
+    made.close()
+
+
+def test_a_tool_looks_no_name_up_as_the_agent(names, box, world):
+    test_names.enter(box, names)
+    world.program.write_text(f"#!/usr/bin/python3\n{ASKS}")
+    host = {"id": "model", "allow": "connect", "host": "*.files.example.net"}
+    for only in ({"party": "agent"}, {}):
+        result = world.run(world.rules({**host, **only}))
+        assert names.names() == {"agent.files.example.net"} | (set() if only else {"tool.files.example.net", "sent.files.example.net"}), result.describe()
+        looked = [(one["callgate"]["party"], one["callgate"]["verdict"]) for one in result.decisions() if one["event"]["action"] == "lookup"]
+        assert sorted(looked) == [("agent", "allow"), *[("tools", "deny" if only else "allow")] * 2], result.describe()
+        names.seen()
