@@ -1,7 +1,7 @@
 """The corpus of attacks (attacks/): each as root and as an ordinary user; control reached, attack held, twin works.
 
-A plain run plays each twin for one of the two users, for root and the ordinary one by turns. CALLGATE_TEST_PART=1/2 is every
-second case, from the first.
+A plain run plays each control and each twin for one of the two users, for root and the ordinary one by turns; the attack for
+both. CALLGATE_TEST_PART=1/2 is every second case, from the first.
 """
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from cases.case import run_case, runs_of
 from conftest import KINDS
 
 PART, PARTS = map(int, os.environ.get("CALLGATE_TEST_PART", "1/1").split("/"))
+USERS = 2 if harness.SOAK else 1  # for whom controls and twins are played
 NUMBERS = {name: number for number, name in enumerate(cases.CASES)}
 
 
 def played(case, user) -> tuple[str, ...]:
     runs = runs_of(case, harness.LANDLOCK_ABI)
-    both = harness.SOAK or case.only or len(KINDS) == 1
-    return runs if both or KINDS.index(user.kind) == NUMBERS[case.name] % 2 else runs[:2]
+    both = len(KINDS) <= USERS or case.only
+    return runs if both or KINDS.index(user.kind) == NUMBERS[case.name] % 2 else ("held",)
 
 
 def marked(case):
