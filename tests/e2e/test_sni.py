@@ -141,6 +141,22 @@ def test_another_name_at_the_same_address_gets_no_byte_through(box, world):
     assert b"four.example.org" in noted(world)
 
 
+def test_a_nested_run_by_name_where_the_run_around_allows_the_address(box, world):
+    """The run around lets the address be. The nested run allows a name alone, and its name is checked."""
+    enter(box, world)
+    outer = rules({"id": "tmp", "allow": "write", "path": "${tmp}/**"})
+    around = ["-c", f"{WEB4}:{NOTING}", *allowed("four.example.org", port=NOTING)]
+    evil = curl("evil.example.com", NOTING, "--connect-to", f"evil.example.com:{NOTING}:four.example.org:{NOTING}", "-m", "2")
+    noted(world)
+    box.run(evil, outer, options=around)
+    assert b"evil.example.com" in noted(world)
+    nested = [str(box.callgate), "run", "-R", str(box.rules_file(outer)), *allowed("four.example.org", port=NOTING), "--"]
+    done = box.run([*nested, *evil], outer, options=around)
+    assert noted(world) == b"" and "evil.example.com, which is no name that the rules allow" in done.errors, done.describe()
+    box.run([*nested, *curl("four.example.org", NOTING, "-m", "2")], outer, options=around)
+    assert b"four.example.org" in noted(world)
+
+
 HIDING = """
 import socket, ssl, sys
 written = ssl.MemoryBIO()

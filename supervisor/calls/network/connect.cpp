@@ -256,7 +256,7 @@ void connect_internet(NetworkCall& context, Connecting& call) {
         const int error = servers->connect(context, call.socket, call.address, *endpoint);
         return finish(context, call.socket, decision.sequence, 0, error);
     }
-    if (stream && names && goes_through_front(context, subject, verdict))
+    if (stream && names && goes_through_front(context, subject))
         return connect_through_front(context, call.socket, call.address, subject, verdict, names,
                                      decision.sequence);
     connect_judged(context, call.socket, call.address, subject, decision.sequence);

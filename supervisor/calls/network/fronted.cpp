@@ -88,20 +88,23 @@ void note_refusal(Connected& connected, const relay::Judged& judged) {
 
 }  // namespace
 
-bool goes_through_front(NetworkCall& context, const Subject& subject, const rules::Verdict& verdict) {
+bool goes_through_front(NetworkCall& context, const Subject& subject) {
     if (context.network.front == nullptr || !check_enabled("tls-name")) return false;
-    const bool by_address = verdict.action == rules::Action::allow &&
-                            (verdict.rule == nullptr || verdict.rule->when.host.empty());
-    if (by_address) return false;
     const rules::Request request{
         subject.operations, subject.object, context.caller.executable, {}, party_of(context)};
+    // A rule says so, or the address is allowed by itself.
     const auto goes_past = [&request](const rules::RuleSet& level) {
         const auto matching = level.matching(request, rules::Operation::connect);
-        return std::ranges::any_of(matching, [](const rules::Rule* rule) {
-            return rule->tls_pass && rule->action < rules::Action::deny;
-        });
+        if (matching.empty()) return level.fallback() == rules::Action::allow;
+        if (std::ranges::any_of(matching, [](const rules::Rule* rule) {
+                return rule->tls_pass && rule->action < rules::Action::deny;
+            }))
+            return true;
+        const bool asks = std::ranges::any_of(
+            matching, [](const rules::Rule* rule) { return rule->action == rules::Action::ask; });
+        return !asks && matching.front()->when.host.empty();
     };
-    // A nested run leads nothing past the check of the run around it.
+    // A run leads nothing past the check of another level, of the run around it or of one within.
     for (const rules::RuleSet* level = &context.needs.enforced.rules; level != nullptr;
          level = level->outer())
         if (!goes_past(*level)) return true;

@@ -10,10 +10,9 @@
 
 namespace callgate::calls {
 
-/// Whether an allowed connect to an address with names goes through the front. It does if it is allowed by
-/// name, and no rule that matches says `"tls": "pass"`.
-[[nodiscard]] bool goes_through_front(NetworkCall& context, const Subject& subject,
-                                      const rules::Verdict& verdict);
+/// Whether an allowed connect to an address with names goes through the front. It does if the run or a nested
+/// one around the caller allows it by name, and no rule there that matches says `"tls": "pass"`.
+[[nodiscard]] bool goes_through_front(NetworkCall& context, const Subject& subject);
 
 /// Connects the socket for a client that asks for one of the names by which the rules allow this connect, and
 /// answers the call.
