@@ -1,7 +1,7 @@
 """The corpus of attacks (attacks/): each as root and as an ordinary user; control reached, attack held, twin works.
 
-A plain run plays each control and each twin for one of the two users, for root and the ordinary one by turns; the attack for
-both. CALLGATE_TEST_PART=1/2 is every second case, from the first.
+A plain run plays each attack for both users, but its control and its twin for one, root and the ordinary one by turns.
+CALLGATE_TEST_PART=1/2 is every second case, from the first.
 """
 from __future__ import annotations
 
