@@ -102,11 +102,14 @@ def read_all(line: list[str], place: Place, size: int) -> float:
     seen = 0
     try:
         while select.select([master], [], [], PATIENCE)[0]:
-            seen += len(os.read(master, 1 << 16))
+            text = os.read(master, 1 << 16)
+            seen += len(text)
+            if b"\x1b[6n" in text:  # callgate asks where the cursor is
+                os.write(master, b"\x1b[1;1R")
     except OSError:
         pass  # EIO: nobody holds the other side any more
     took = time.monotonic_ns() - began
     os.close(master)
-    if process.wait(PATIENCE) != 0 or seen != size + size // 80:
+    if process.wait(PATIENCE) != 0 or seen < size + size // 80:
         raise Failure(f"exit {process.returncode}, {seen} bytes of {size + size // 80}: {shlex.join(line)}")
     return took

@@ -4,6 +4,7 @@ from __future__ import annotations
 import statistics
 
 from place import Place
+from results import Rows
 from rows import Row
 
 AT_ONCE = (1, 8, 50, 200)
@@ -30,7 +31,7 @@ class Crowd:
                 Row("starts at once, processor", {str(n): lambda n=n: self.used[n] for n in AT_ONCE})]
 
 
-def shares(rows: dict[str, Row], processors: int) -> dict[str, tuple[float, float]]:
+def shares(rows: Rows, processors: int) -> dict[str, tuple[float, float]]:
     """Two ratios for each number of starts at once. The first is the time of a start, by its time if each used what one
     alone uses and no processor were idle. The second is the processor time of a start, by that of one alone."""
     passed, used = rows["starts at once"].rounds, rows["starts at once, processor"].rounds

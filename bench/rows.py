@@ -2,12 +2,11 @@
 
 Rows of one caller are pinned, caller and responder together, to one processor, another in each round. Left to the scheduler
 they end up on one processor or on two for a whole run: 6 or 30 µs for the same call. A ratio between two such runs then says
-where they ended up, not what they cost. Two rows are measured unpinned as well, to be read beside.
+where they ended up, not what they cost.
 """
 from __future__ import annotations
 
 import shutil
-import statistics
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,33 +14,26 @@ from pathlib import Path
 from asking import Asking
 from jobs import Jobs
 from place import Place
+from results import Measured
 
 Variant = Callable[[], float]
 
 
-class Row:
-    """A measurement: variants by name, each a function that gives nanoseconds."""
+class Row(Measured):
+    """A measurement: variants by name, each a function that gives nanoseconds. Long ones are measured in every nth round."""
 
-    def __init__(self, name: str, variants: dict[str, Variant], pinned: bool = False) -> None:
-        self.name, self.variants, self.pinned = name, variants, pinned
-        self.rounds: list[dict[str, float]] = []
+    def __init__(self, name: str, variants: dict[str, Variant], pinned: bool = False, every: int = 1) -> None:
+        super().__init__(name)
+        self.variants, self.pinned, self.every = variants, pinned, every
 
     def measure(self, place: Place, turn: int) -> None:
+        if turn % self.every != 0:
+            return
         names = list(self.variants)
-        names = names[turn % len(names):] + names[:turn % len(names)]
-        with place.on_one_processor(turn) if self.pinned else nullcontext():
-            self.rounds.append({name: self.variants[name]() for name in names})
-
-    def median(self, name: str) -> float | None:
-        return statistics.median(r[name] for r in self.rounds) if name in self.variants else None
-
-    def ratio(self, above: str, below: str) -> float | None:
-        if not {above, below} <= set(self.variants):
-            return None
-        return statistics.median(r[above] / r[below] for r in self.rounds)
-
-    def difference(self, above: str, below: str) -> float:
-        return statistics.median(r[above] - r[below] for r in self.rounds)
+        turned = names[turn // self.every % len(names):] + names[:turn // self.every % len(names)]
+        with place.on_one_processor(turn // self.every) if self.pinned else nullcontext():
+            taken = {name: self.variants[name]() for name in turned}
+        self.rounds.append({name: taken[name] for name in names})
 
 
 class Rows:
@@ -72,22 +64,40 @@ class Rows:
         return Row(name, {"native": self.loop([], *arguments), "floor": self.loop(floor, *arguments),
                           "callgate": self.loop(supervised, *arguments)}, pinned)
 
-    def change(self, mode: str, floor_mode: str | None = None) -> Row:
+    def change(self, mode: str) -> Row:
         n = self.count(2000)
-        prefixes = {"native": [], "floor": [self.place.floor, floor_mode or mode],
+        prefixes = {"native": [], "floor": [self.place.floor, "files"],
                     "callgate": self.place.supervised(self.rules)}
         return Row(f"{mode}, on behalf", {name: self.loop_in_new_directory(prefix, mode, n)
                                           for name, prefix in prefixes.items()}, pinned=True)
 
     def opens(self) -> list[Row]:
-        reads, static, contested = self.count(10000), self.place.static, self.place.contested
-        return [self.three("open, continued", "continue-open", "read", reads, static),
-                self.three("open, on behalf", "open", "read", reads, contested),
-                self.three("… continued, unpinned", "continue-open", "read", reads, static, pinned=False),
-                self.three("… on behalf, unpinned", "open", "read", reads, contested, pinned=False)]
+        """By absolute and relative paths, and by one of 16 directories."""
+        place, reads = self.place, self.count(10000)
+        plain = place.rule_set("plain", [])
+        deep = "/".join(["deep"] * 16)
+        for where in ("directory", deep):
+            (place.work / where).mkdir(parents=True)
+            (place.work / where / "file").write_text("measured" * 1024)
+
+        def both(kind: str, relative: str) -> list[Row]:
+            return [self.three(f"open, continued, {kind}", "continue-open", "read", reads, relative, rules=plain),
+                    self.three(f"open, on behalf, {kind}", "files", "read", reads, relative)]
+
+        def denied(name: str, path: str | Path) -> Row:
+            row = self.three(name, "deny-open", "denied", reads, path, rules=place.rule_set("keys", [
+                {"id": "keys", "deny": ["read", "write"], "path": "${workdir}/**/*.qkey"}]))
+            del row.variants["native"]
+            return row
+        (place.work / "a.qkey").touch()
+        return [self.three("open, continued", "continue-open", "read", reads, place.static),
+                self.three("open, on behalf", "files", "read", reads, place.contested),
+                *both("relative", "directory/file"), *both("16 directories deep", f"{deep}/file"),
+                denied("open, denied", place.work / "a.qkey"), denied("open, denied, relative", "a.qkey")]
 
     def changes(self) -> list[Row]:
-        return [self.change("create", "open"), self.change("rename"), self.change("unlink"), self.change("mkdir")]
+        return [*(self.change(mode) for mode in ("create", "rename", "unlink", "mkdir")),
+                self.three("chmod, on behalf", "files", "chmod", self.count(5000), self.place.contested)]
 
     def sockets(self) -> list[Row]:
         datagrams = self.place.rule_set("datagrams", [
@@ -126,62 +136,27 @@ class Rows:
         """Never shorter: how calls are received needs a tenth of a second to adapt."""
         each = 500
         return [self.three("64 threads, continued", "continue-open", "threads", each, self.place.static, pinned=False),
-                self.three("64 threads, on behalf", "open", "threads", each, self.place.contested, pinned=False)]
+                self.three("64 threads, on behalf", "files", "threads", each, self.place.contested, pinned=False)]
 
     def rule_counts(self) -> list[Row]:
-        def under(count: int) -> Variant:
-            rules = self.place.rule_set(f"rules-{count}", self.place.contesting(count))
-            return self.loop(self.place.supervised(rules), "read", self.count(10000), self.place.contested)
-        return [Row("rules, on behalf", {"10": under(10), "1000": under(1000)}, pinned=True)]
+        """Rules of all kinds, and denied patterns of names alone: for an open, and for a start."""
+        place, starts = self.place, max(10, int(40 * self.scale))
+        mixed = {n: place.rule_set(f"rules-{n}", place.contesting(n)) for n in (10, 1000)}
+        names = {n: place.rule_set(f"globs-{n}", [{"id": f"name-{one}", "deny": ["read", "write"], "path": f"${{workdir}}/**/*.secret-{one}"}
+                                                  for one in range(n)]) for n in (10, 1000)}
+
+        def opened(sets: dict[int, Path]) -> dict[str, Variant]:
+            return {str(n): self.loop(place.supervised(rules), "read", self.count(10000), place.contested) for n, rules in sets.items()}
+
+        return [Row("rules, on behalf", opened(mixed), pinned=True), Row("denied patterns, on behalf", opened(names), pinned=True),
+                Row("denied patterns, start", {str(n): lambda rules=rules: place.run(
+                    [place.target, "spawn", starts, *place.supervised(rules), "/bin/true"]) for n, rules in names.items()})]
 
     def recording(self) -> list[Row]:
         """Measures a record: the same contested opens with a log and without one."""
         opened = ("read", self.count(10000), self.place.contested)
         return [Row("open, recorded", {"without": self.loop(self.place.supervised(self.rules, "--no-audit"), *opened),
                                        "with": self.loop(self.place.supervised(self.rules), *opened)}, pinned=True)]
-
-    def starts(self) -> list[Row]:
-        """callgate as a whole under its default profile: in small directories, and in large ones."""
-        place = self.place
-        many_home, many_work = place.root / "home-many", place.root / "work-many"
-        for directory in (many_home, many_work):
-            directory.mkdir()
-            for n in range(20000):
-                (directory / f"entry-{n}").touch()
-        starts = max(20, int(60 * self.scale))
-
-        def started(prefix: list, home: Path, work: Path) -> Variant:
-            return lambda: place.run([place.target, "spawn", starts, *prefix, "/bin/true"], home, work)
-
-        def row(name: str, home: Path, work: Path) -> Row:
-            return Row(name, {"native": started([], home, work),
-                              "floor": started([place.floor, "continue-open"], home, work),
-                              "same steps": started(place.same_steps(home, work), home, work),
-                              "callgate": started(place.supervised(), home, work)})
-
-        return [row("start-up, 60 entries", place.home, place.work),
-                row("start-up, 20,000 entries", many_home, many_work)]
-
-    def trees(self) -> list[Row]:
-        """callgate under its default profile in repositories, and find(1) over the same. The first round makes them."""
-        place = self.place
-
-        def row(files: int, directories: int, starts: int) -> Row:
-            work = place.root / f"tree-{files}"
-
-            def started(*command) -> Variant:
-                def once() -> float:
-                    if not work.exists():
-                        for directory in (work / f"{n % 20}/directory-{n}" for n in range(directories)):
-                            directory.mkdir(parents=True)
-                            for n in range(files // directories):
-                                (directory / f"file-{n}.c").touch()
-                    return place.run([place.target, "spawn", starts, *command], place.home, work)
-                return once
-            return Row(f"start-up, {files:,} files", {"native": started("/bin/true"), "callgate": started(*place.supervised(), "/bin/true"),
-                                                      "find": started("/usr/bin/find", ".", "-name", "none")})
-
-        return [row(5000, 200, max(5, int(20 * self.scale))), row(200_000, 2000, max(2, int(5 * self.scale)))]
 
     def jobs(self) -> list[Row]:
         """Measures the wait of an executor: from the request to the answer, with both outputs and the report."""
@@ -206,8 +181,7 @@ class Rows:
 
     def all(self) -> list[Row]:
         return [*self.opens(), *self.changes(), *self.sockets(), *self.executes(), *self.uncontested(), *self.crowds(),
-                *self.rule_counts(), *self.recording(), *self.starts(), *self.trees(), *self.jobs(),
-                *self.asking()]
+                *self.rule_counts(), *self.recording(), *self.jobs(), *self.asking()]
 
     def check(self) -> None:
         """A row must measure what its name says: the log tells how the calls were answered."""
@@ -216,6 +190,7 @@ class Rows:
         for name, rules, command, wanted in (
                 ("open, continued", self.rules, ["read", times, place.static], "kernel, continue"),
                 ("open, on behalf", self.rules, ["read", times, place.contested], "contested, on_behalf"),
+                ("open, continued, relative", place.root / "plain.json", ["read", times, "directory/file"], "kernel, continue"),
                 ("execve, contested", executes, ["spawn", times, place.nothing], "contested, continue")):
             found = place.mechanisms(rules, [place.target, *command])
             if found.get(wanted, 0) < times:

@@ -1,16 +1,19 @@
-/* What is measured: small loops of one call each. Prints nanoseconds per call, the median of twenty batches.
+/* What is measured: small loops of one call each. Prints nanoseconds per call, the median of up to twenty batches.
  *
  *   target read COUNT FILE          openat(O_RDONLY) and close
+ *   target denied COUNT FILE        the same, to be refused
  *   target create COUNT DIRECTORY   openat(O_CREAT|O_EXCL) of a new name, and close; the files are left for the caller
  *   target rename COUNT DIRECTORY   renameat of a file, to and fro
  *   target unlink COUNT DIRECTORY   unlinkat of a file made for it
  *   target mkdir COUNT DIRECTORY    mkdirat of a new name; it is removed again
+ *   target chmod COUNT FILE         fchmodat
  *   target connect COUNT PORT       connect of a new TCP socket to 127.0.0.1
  *   target look-up COUNT NAME       getaddrinfo of both families
  *   target sendto COUNT PORT        a datagram of 64 bytes to 127.0.0.1
  *   target sendmmsg COUNT PORT      64 of them in one call, to be counted as one
  *   target threads COUNT FILE       as read, in 64 threads of COUNT calls each; the batch is the whole
- *   target spawn COUNT COMMAND...   fork, exec and wait for the end
+ *   target spawn COUNT COMMAND...   fork, exec and wait for the end; what it prints goes into memory, as programs do less
+ *                                   where they see /dev/null
  *   target getppid COUNT -          calls that nobody contests, a hundred for each that is counted
  *   target stat COUNT FILE
  *   target pread COUNT FILE         4 KiB of it
@@ -34,6 +37,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -69,6 +73,21 @@ static double open_once(const char *path, int flags) {
 static double step_read(long n, char **arguments) {
     (void)n;
     return open_once(arguments[0], O_RDONLY | O_CLOEXEC);
+}
+
+static double step_denied(long n, char **arguments) {
+    (void)n;
+    int64_t start = now();
+    if (open(arguments[0], O_RDONLY | O_CLOEXEC) >= 0) errno = 0;
+    double spent = (double)(now() - start);
+    if (errno != EACCES) die(arguments[0]);
+    return spent;
+}
+
+static double step_chmod(long n, char **arguments) {
+    int64_t start = now();
+    if (fchmodat(AT_FDCWD, arguments[0], 0600 | (n & 1 ? 0040 : 0), 0) != 0) die(arguments[0]);
+    return (double)(now() - start);
 }
 
 static double step_create(long n, char **arguments) {
@@ -172,10 +191,16 @@ static double step_spawn(long n, char **arguments) {
     (void)n;
     pid_t child;
     int status;
+    posix_spawn_file_actions_t actions;
+    int output = memfd_create("output", MFD_CLOEXEC);
+    posix_spawn_file_actions_init(&actions);
+    if (output < 0 || posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO) != 0) die("output");
     int64_t start = now();
-    if (posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ) != 0) die(arguments[0]);
+    if (posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ) != 0) die(arguments[0]);
     if (waitpid(child, &status, 0) != child) die("waitpid");
     double spent = (double)(now() - start);
+    close(output);
+    posix_spawn_file_actions_destroy(&actions);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) die("the command failed");
     return spent;
 }
@@ -210,14 +235,15 @@ static double step_pread(long n, char **arguments) {
 
 static double in_batches(step one, long count, char **arguments) {
     double batch[BATCHES];
-    long size = count / BATCHES > 0 ? count / BATCHES : 1, n = 0;
-    for (int b = 0; b < BATCHES; b++) {
+    int batches = count < BATCHES ? (int)count : BATCHES;
+    long size = count / batches, n = 0;
+    for (int b = 0; b < batches; b++) {
         double spent = 0;
         for (long i = 0; i < size; i++) spent += one(n++, arguments);
         batch[b] = spent / (double)size;
     }
-    qsort(batch, BATCHES, sizeof batch[0], compare);
-    return (batch[BATCHES / 2 - 1] + batch[BATCHES / 2]) / 2;
+    qsort(batch, (size_t)batches, sizeof batch[0], compare);
+    return (batch[(batches - 1) / 2] + batch[batches / 2]) / 2;
 }
 
 struct crew {
@@ -312,6 +338,7 @@ static int serve_names(const char *where) {
 
 int main(int argc, char **argv) {
     static const struct { const char *name; step one; } loops[] = {
+        {"denied", step_denied},     {"chmod", step_chmod},
         {"read", step_read},         {"create", step_create},   {"rename", step_rename}, {"unlink", step_unlink},
         {"mkdir", step_mkdir},       {"connect", step_connect}, {"sendto", step_sendto}, {"sendmmsg", step_sendmmsg},
         {"getppid", step_getppid},   {"stat", step_stat},       {"pread", step_pread},   {"spawn", step_spawn},

@@ -43,43 +43,82 @@ static int read_path(const struct seccomp_notif *call, uint64_t address, char *p
     return -1;
 }
 
-/* The directory of an absolute path, pinned; the last name in `leaf`. The descriptor, or -errno. */
-static int pin_parent(char *path, const char **leaf) {
-    char *slash = strrchr(path, '/');
-    *slash = 0;
-    *leaf = slash + 1;
-    int pin = open(*path ? path : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return pin < 0 ? -errno : pin;
+/* A descriptor of the caller. The pidfd of the last caller is kept: a lookup for each call would be a cost that nobody
+ * has to pay. */
+static int take_descriptor(const struct seccomp_notif *call, uint64_t descriptor) {
+    static pid_t last;
+    static int pidfd = -1;
+    if ((pid_t)call->pid != last || pidfd < 0) {
+        if (pidfd >= 0) close(pidfd);
+        pidfd = (int)syscall(SYS_pidfd_open, (pid_t)call->pid, 0);
+        last = (pid_t)call->pid;
+    }
+    return (int)syscall(SYS_pidfd_getfd, pidfd, (int)descriptor, 0);
 }
 
-/* Pins and reopens; the descriptor, or -errno. */
-static int open_on_behalf(char *path, int flags, mode_t mode) {
+/* Where a path begins, and the path: to be closed unless it is AT_FDCWD, which stands for an absolute path. */
+struct path {
+    char text[PATH_SIZE];
+    int base;
+};
+
+static int copy_path(const struct seccomp_notif *call, int directory, uint64_t address, struct path *path) {
+    char name[32];
+    path->base = AT_FDCWD;
+    if (read_path(call, address, path->text) != 0) return -1;
+    if (path->text[0] == '/') return 0;
+    snprintf(name, sizeof name, "/proc/%d/cwd", (int)call->pid);
+    path->base = directory == AT_FDCWD ? open(name, O_PATH | O_DIRECTORY | O_CLOEXEC)
+                                       : take_descriptor(call, (uint64_t)directory);
+    return path->base < 0 ? -1 : 0;
+}
+
+static void drop(int descriptor) {
+    if (descriptor >= 0) close(descriptor);
+}
+
+/* The directory of a path, pinned; the last name in `leaf`. The descriptor, or -1 with errno. */
+static int pin_parent(struct path *path, const char **leaf) {
+    char *end = path->text + strlen(path->text), *slash;
+    while (end > path->text + 1 && end[-1] == '/') *--end = 0;
+    slash = strrchr(path->text, '/');
+    *leaf = slash == NULL ? path->text : slash + 1;
+    if (slash != NULL) *slash = 0;
+    const char *parent = slash == NULL ? "." : slash == path->text ? "/" : path->text;
+    return openat(path->base, parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Pins and reopens; the descriptor, or -1 with errno. */
+static int open_on_behalf(struct path *path, int flags, mode_t mode) {
     char name[32];
     const char *leaf;
-    int fd, pin = flags & O_CREAT ? pin_parent(path, &leaf) : open(path, O_PATH | O_CLOEXEC);
-    if (pin < 0) return flags & O_CREAT ? pin : -errno;
+    int fd = -1;
+    int pin = flags & O_CREAT ? pin_parent(path, &leaf)
+                              : openat(path->base, path->text, O_PATH | O_CLOEXEC | (flags & O_NOFOLLOW));
+    if (pin < 0) return -1;
     if (flags & O_CREAT) {
         fd = openat(pin, leaf, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode);
     } else {
         snprintf(name, sizeof name, "/proc/self/fd/%d", pin);
-        fd = open(name, flags | O_CLOEXEC | O_NOCTTY);
+        fd = open(name, (flags & ~O_NOFOLLOW) | O_CLOEXEC | O_NOCTTY);
     }
     int error = errno;
     close(pin);
-    return fd < 0 ? -error : fd;
+    errno = error;
+    return fd;
 }
 
-/* Only absolute paths: others are continued. */
+/* What leads to the caller itself is continued. */
 static int answer_open(int listener, const struct seccomp_notif *call, struct seccomp_notif_resp *response) {
-    char path[PATH_SIZE];
+    struct path path;
     int flags = (int)call->data.args[2];
-    if ((flags & O_PATH) || read_path(call, call->data.args[1], path) != 0 || path[0] != '/')
+    if ((flags & O_PATH) || copy_path(call, (int)call->data.args[0], call->data.args[1], &path) != 0 ||
+        strncmp(path.text, "/proc/", 6) == 0 || strncmp(path.text, "/dev/", 5) == 0)
         return let_continue(listener, call, response);
-    int fd = open_on_behalf(path, flags, (mode_t)call->data.args[3]);
-    if (fd < 0) {
-        response->error = fd;
-        return 0;
-    }
+    int fd = open_on_behalf(&path, flags, (mode_t)call->data.args[3]);
+    if (fd < 0) response->error = -errno;
+    drop(path.base);
+    if (fd < 0) return 0;
     struct seccomp_notif_addfd add = {.id = call->id, .srcfd = (uint32_t)fd,
                                       .newfd_flags = (uint32_t)(flags & O_CLOEXEC)};
     int remote = ioctl(listener, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
@@ -89,43 +128,101 @@ static int answer_open(int listener, const struct seccomp_notif *call, struct se
     return 0;
 }
 
-/* mkdirat, unlinkat and renameat by absolute paths: in pinned parents. */
-static int answer_change(int listener, const struct seccomp_notif *call, struct seccomp_notif_resp *response) {
-    char path[PATH_SIZE], second[PATH_SIZE];
-    const char *leaf, *second_leaf;
-    int renames = call->data.nr == SYS_renameat, second_pin = -1;
-    if (read_path(call, call->data.args[1], path) != 0 || path[0] != '/') return let_continue(listener, call, response);
-    if (renames && (read_path(call, call->data.args[3], second) != 0 || second[0] != '/'))
-        return let_continue(listener, call, response);
-    int done = -1, pin = pin_parent(path, &leaf);
-    if (renames) second_pin = pin_parent(second, &second_leaf);
-    if (renames) done = renameat(pin, leaf, second_pin, second_leaf);
-    else if (call->data.nr == SYS_mkdirat) done = mkdirat(pin, leaf, (mode_t)call->data.args[2]);
-    else done = unlinkat(pin, leaf, (int)call->data.args[2]);
-    if (done != 0) response->error = -errno;
-    if (pin >= 0) close(pin);
-    if (second_pin >= 0) close(second_pin);
+/* The one rule that the floor knows: names that end in .qkey are not opened. */
+static int deny_open(int listener, const struct seccomp_notif *call, struct seccomp_notif_resp *response) {
+    char path[PATH_SIZE];
+    size_t length = read_path(call, call->data.args[1], path) == 0 ? strlen(path) : 0;
+    if (length < 5 || strcmp(path + length - 5, ".qkey") != 0) return let_continue(listener, call, response);
+    response->error = -EACCES;
     return 0;
 }
 
-/* The caller's descriptor. The pidfd of the last caller is kept: a lookup for each call would be a cost that nobody
- * has to pay. */
-static int take_descriptor(const struct seccomp_notif *call) {
-    static pid_t last;
-    static int pidfd = -1;
-    if ((pid_t)call->pid != last || pidfd < 0) {
-        if (pidfd >= 0) close(pidfd);
-        pidfd = (int)syscall(SYS_pidfd_open, (pid_t)call->pid, 0);
-        last = (pid_t)call->pid;
+/* The arguments as those of the call that takes a directory. */
+struct change {
+    uint32_t call;
+    int directory;
+    uint64_t arguments[4];
+};
+
+static struct change as_of_a_directory(const struct seccomp_data *data) {
+    const __u64 *given = data->args;
+    struct change plain = {(uint32_t)data->nr, AT_FDCWD, {given[0], given[1], 0, 0}};
+    switch (data->nr) {
+#if defined(__x86_64__)
+    case SYS_mkdir: plain.call = SYS_mkdirat; return plain;
+    case SYS_chmod: plain.call = SYS_fchmodat; return plain;
+    case SYS_unlink: plain.call = SYS_unlinkat; plain.arguments[1] = 0; return plain;
+    case SYS_rmdir: plain.call = SYS_unlinkat; plain.arguments[1] = AT_REMOVEDIR; return plain;
+    case SYS_rename:
+        plain.call = SYS_renameat2;
+        plain.arguments[1] = (uint64_t)AT_FDCWD;
+        plain.arguments[2] = given[1];
+        return plain;
+#endif
+    default:
+        return (struct change){(uint32_t)data->nr, (int)given[0],
+                               {given[1], given[2], given[3], data->nr == SYS_renameat2 ? given[4] : 0}};
     }
-    return (int)syscall(SYS_pidfd_getfd, pidfd, (int)call->data.args[0], 0);
+}
+
+static int perform(const struct change *change, int pin, const char *leaf, int second_pin, const char *second_leaf) {
+    switch (change->call) {
+    case SYS_mkdirat: return mkdirat(pin, leaf, (mode_t)change->arguments[1]);
+    case SYS_unlinkat: return unlinkat(pin, leaf, (int)change->arguments[1]);
+    case SYS_fchmodat: return fchmodat(pin, leaf, (mode_t)change->arguments[1], 0);
+    default: return (int)syscall(SYS_renameat2, pin, leaf, second_pin, second_leaf, change->arguments[3]);
+    }
+}
+
+/* Changes by path: in pinned parents. */
+static int answer_change(int listener, const struct seccomp_notif *call, struct seccomp_notif_resp *response) {
+    struct change change = as_of_a_directory(&call->data);
+    struct path path = {.base = -1}, second = {.base = -1};
+    const char *leaf, *second_leaf = NULL;
+    int renames = change.call == SYS_renameat || change.call == SYS_renameat2, second_pin = -1;
+    if (copy_path(call, change.directory, change.arguments[0], &path) != 0 ||
+        (renames && copy_path(call, (int)change.arguments[1], change.arguments[2], &second) != 0)) {
+        drop(path.base);
+        return let_continue(listener, call, response);
+    }
+    int pin = pin_parent(&path, &leaf);
+    if (renames) second_pin = pin_parent(&second, &second_leaf);
+    if (perform(&change, pin, leaf, second_pin, second_leaf) != 0) response->error = -errno;
+    drop(pin);
+    drop(second_pin);
+    drop(path.base);
+    drop(second.base);
+    return 0;
+}
+
+/* Changes by descriptor. */
+static int answer_descriptor(int listener, const struct seccomp_notif *call, struct seccomp_notif_resp *response) {
+    struct timespec times[2];
+    const __u64 *given = call->data.args;
+    if (call->data.nr == SYS_utimensat &&
+        (given[1] != 0 || (given[2] != 0 && read_memory(call, given[2], times, sizeof times) != sizeof times)))
+        return let_continue(listener, call, response);
+    int fd = take_descriptor(call, given[0]);
+    int done = call->data.nr == SYS_fchmod ? fchmod(fd, (mode_t)given[1]) : futimens(fd, given[2] ? times : NULL);
+    if (done != 0) response->error = -errno;
+    drop(fd);
+    return 0;
+}
+
+static int answer_file_call(int listener, const struct seccomp_notif *call, struct seccomp_notif_resp *response) {
+    switch (call->data.nr) {
+    case SYS_openat: return answer_open(listener, call, response);
+    case SYS_fchmod:
+    case SYS_utimensat: return answer_descriptor(listener, call, response);
+    default: return answer_change(listener, call, response);
+    }
 }
 
 static int answer_connect(int listener, const struct seccomp_notif *call, struct seccomp_notif_resp *response) {
     (void)listener;
     struct sockaddr_storage address;
     size_t size = call->data.args[2] <= sizeof address ? (size_t)call->data.args[2] : sizeof address;
-    int fd = take_descriptor(call);
+    int fd = take_descriptor(call, call->data.args[0]);
     if (fd < 0 || read_memory(call, call->data.args[1], &address, size) != (ssize_t)size) {
         response->error = fd < 0 ? -EBADF : -EFAULT;
     } else if (connect(fd, (struct sockaddr *)&address, (socklen_t)size) != 0) {
@@ -145,7 +242,7 @@ static int answer_sendto(int listener, const struct seccomp_notif *call, struct 
     struct iovec here[2] = {{payload, size}, {&address, name_size}};
     struct iovec there[2] = {{(void *)(uintptr_t)call->data.args[1], size},
                              {(void *)(uintptr_t)call->data.args[4], name_size}};
-    int fd = take_descriptor(call);
+    int fd = take_descriptor(call, call->data.args[0]);
     ssize_t sent = -1;
     if (process_vm_readv((pid_t)call->pid, here, 2, there, 2, 0) != (ssize_t)(size + name_size)) errno = EFAULT;
     else sent = sendto(fd, payload, size, MSG_NOSIGNAL, (struct sockaddr *)&address, (socklen_t)name_size);
@@ -182,7 +279,7 @@ static int answer_sendmmsg(int listener, const struct seccomp_notif *call, struc
             .msg_name = &address[i], .msg_namelen = header->msg_namelen, .msg_iov = &part[i], .msg_iovlen = 1};
     }
     if (process_vm_readv((pid_t)call->pid, here, 2 * count, there, 2 * count, 0) < 0) goto fault;
-    int fd = take_descriptor(call), sent = sendmmsg(fd, message, (unsigned)count, MSG_NOSIGNAL);
+    int fd = take_descriptor(call, call->data.args[0]), sent = sendmmsg(fd, message, (unsigned)count, MSG_NOSIGNAL);
     if (sent < 0) response->error = -errno;
     else response->val = sent;
     for (int i = 0; i < sent; i++) {
@@ -216,17 +313,24 @@ static int answer_execve(int listener, const struct seccomp_notif *call, struct 
     return 1;
 }
 
+#if defined(__x86_64__)
+#define WITHOUT_DIRECTORY SYS_mkdir, SYS_unlink, SYS_rmdir, SYS_rename, SYS_chmod,
+#else
+#define WITHOUT_DIRECTORY
+#endif
+
 const struct mode *find_mode(const char *name) {
-    static const struct mode modes[] = {{"continue-open", SYS_openat, let_continue},
-                                        {"open", SYS_openat, answer_open},
-                                        {"rename", SYS_renameat, answer_change},
-                                        {"unlink", SYS_unlinkat, answer_change},
-                                        {"mkdir", SYS_mkdirat, answer_change},
-                                        {"continue-connect", SYS_connect, let_continue},
-                                        {"connect", SYS_connect, answer_connect},
-                                        {"sendto", SYS_sendto, answer_sendto},
-                                        {"sendmmsg", SYS_sendmmsg, answer_sendmmsg},
-                                        {"execve", SYS_execve, answer_execve}};
+    static const struct mode modes[] = {
+        {"continue-open", let_continue, {SYS_openat}},
+        {"deny-open", deny_open, {SYS_openat}},
+        {"files", answer_file_call,
+         {WITHOUT_DIRECTORY SYS_openat, SYS_mkdirat, SYS_unlinkat, SYS_renameat, SYS_renameat2, SYS_fchmodat, SYS_fchmod,
+          SYS_utimensat}},
+        {"continue-connect", let_continue, {SYS_connect}},
+        {"connect", answer_connect, {SYS_connect}},
+        {"sendto", answer_sendto, {SYS_sendto}},
+        {"sendmmsg", answer_sendmmsg, {SYS_sendmmsg}},
+        {"execve", answer_execve, {SYS_execve}}};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (strcmp(modes[i].name, name) == 0) return &modes[i];
     return NULL;

@@ -10,8 +10,8 @@ typedef int (*act)(int listener, const struct seccomp_notif *call, struct seccom
 
 struct mode {
     const char *name;
-    uint32_t call; /* the one that is trapped */
     act answer;
+    uint32_t calls[16]; /* those that are trapped; 0 ends them */
 };
 
 /* Null where there is none of that name. */

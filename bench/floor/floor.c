@@ -2,18 +2,19 @@
  *
  *   floor MODE COMMAND [ARG...]
  *
- * Arms COMMAND with a filter that traps one call and answers each notification in the cheapest way that is still
+ * Arms COMMAND with a filter that traps the mode's calls and answers each notification in the cheapest way that is still
  * correct: blocking receive, SYNC_WAKE_UP where the kernel has it, no rules, no record, no check that the caller still
  * lives, no umask. callgate is measured against it (bench/run.py), so that what is ours is seen apart from what the
  * kernel costs. Not for use: it allows everything, and trusts the command.
  *
  *   continue-open, continue-connect   the kernel performs the call itself
- *   open        read the path, pin the object (for O_CREAT: the parent), reopen, add-fd, close, answer: in this order,
- *               because the answer must not overtake the close (a writer's exec would see ETXTBSY)
- *   rename, unlink, mkdir             read the paths, pin the parents, act there
+ *   files       opens: read the path, pin the object (for O_CREAT: the parent), reopen, add-fd, close, answer: in this
+ *               order, because the answer must not overtake the close (a writer's exec would see ETXTBSY). Changes: read
+ *               the paths, pin the parents, act there; changes by descriptor on a copy of it
+ *   deny-open   read the path, refuse names that end in .qkey, continue others
  *   connect, sendto, sendmmsg         read what there is, take the socket with pidfd_getfd, act on it
  *   execve      continue, and stop the caller once more before the new program's first instruction
- *   landlock    nothing is trapped: COMMAND may read and execute everything and write nothing
+ *   landlock    nothing is trapped: COMMAND may do everything with files, by one grant for the root
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,14 +32,12 @@
 
 #include "responder.h"
 
-/* As for callgate's grants, truncation is a right that is handled and not granted: so each open asks for it, up to the
- * root. */
+/* Each open is looked up from its object to the root, where the one grant is. */
 static void restrict_by_landlock(void) {
-    const uint64_t granted = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-    const uint64_t truncate = 1ULL << 14; /* missing from the headers of Debian 12 */
-    struct landlock_ruleset_attr handled = {granted | LANDLOCK_ACCESS_FS_WRITE_FILE | truncate};
+    const uint64_t all = (1ULL << 15) - 1; /* truncation, the last, is missing from the headers of Debian 12 */
+    struct landlock_ruleset_attr handled = {all};
     int ruleset = (int)syscall(SYS_landlock_create_ruleset, &handled, sizeof handled, 0);
-    struct landlock_path_beneath_attr root = {granted, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    struct landlock_path_beneath_attr root = {all, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)};
     if (ruleset < 0 || syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &root, 0) != 0 ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
         die("floor: landlock");
@@ -95,7 +94,7 @@ int main(int argc, char **argv) {
     pid_t child = fork();
     if (child < 0) die("floor: fork");
     if (child == 0) {
-        int listener = install(mode->call, 0);
+        int listener = install(mode, 0);
         hand_over(channel[1], listener);
         close(listener);
         execvp(argv[2], argv + 2);

@@ -36,16 +36,18 @@ void die(const char *what) {
     exit(125);
 }
 
-int install(uint32_t call, unsigned instructions) {
+int install(const struct mode *mode, unsigned instructions) {
     struct sock_filter code[BPF_MAXINSNS] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
     };
-    unsigned short length = 6;
+    unsigned short length = 4;
+    for (const uint32_t *call = mode->calls; *call != 0; call++) {
+        code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, *call, 0, 1);
+        code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+    }
     /* Numbers that no call has: compared as others are, and translated as they are. */
     for (unsigned more = length + 1; more < instructions && length < BPF_MAXINSNS - 1; ++more)
         code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x7fff0000U + more, 0, 0);

@@ -9,8 +9,8 @@
 /* Says what failed, and ends with 125. */
 void die(const char *what);
 
-/* The calling process from here on: `call` is trapped, in a filter of at least `instructions`. The listener. */
-int install(uint32_t call, unsigned instructions);
+/* The calling process from here on: the mode's calls are trapped, in a filter of at least `instructions`. The listener. */
+int install(const struct mode *mode, unsigned instructions);
 
 /* Until nobody is left who could call. */
 void answer_all(int listener, act answer);

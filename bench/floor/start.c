@@ -110,7 +110,7 @@ static void agent(char *grants, int status, int go, char **command) {
     int ruleset = granted(grants);
     if (write(score, "500", 3) != 3) die("floor: oom_score_adj");
     enter(ruleset);
-    int listener = install(mode->call, filter_length);
+    int listener = install(mode, filter_length);
     say(status, listener);
     word = hear(go);
     (void)word;
