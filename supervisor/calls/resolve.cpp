@@ -38,11 +38,7 @@ UniqueFd pin_at(int base, const char* path, Follow follow, std::uint64_t resolve
 
 /// Only objects of file systems without a device (procfs, devpts, tmpfs ...) can be procfs: a cheap test
 /// first.
-bool in_procfs(int fd, const struct stat& status) {
-    if (major(status.st_dev) != 0) return false;
-    struct statfs info {};
-    return ::fstatfs(fd, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
-}
+bool lies_in_procfs(int fd, const struct stat& status) { return major(status.st_dev) == 0 && in_procfs(fd); }
 
 /// Whether a fast resolution that failed can be believed. It cannot if a link on the way may have led through
 /// callgate's own /proc/self.
@@ -135,8 +131,10 @@ struct LastName {
 };
 
 /// `path`: the parent's.
-Place place_in(UniqueFd parent, std::string path, std::string_view leaf, bool trailing_slash) {
+Place place_in(UniqueFd parent, std::string path, bool in_procfs, std::string_view leaf,
+               bool trailing_slash) {
     Place place;
+    place.in_procfs = in_procfs;
     place.parent = std::move(parent);
     place.path = std::move(path);
     if (place.path.empty() || place.path.back() != '/') place.path += '/';
@@ -150,7 +148,10 @@ Place place_in(UniqueFd parent, std::string path, std::string_view leaf, bool tr
 Result<Place> make_place(UniqueFd parent, std::string_view leaf, bool trailing_slash) {
     auto path = directory_path(parent.get());
     if (!path) return path.error();
-    return place_in(std::move(parent), std::move(*path), leaf, trailing_slash);
+    struct stat status {};
+    if (::fstat(parent.get(), &status) != 0) return errno_code();
+    const bool procfs = lies_in_procfs(parent.get(), status);
+    return place_in(std::move(parent), std::move(*path), procfs, leaf, trailing_slash);
 }
 
 /// The object by walking, and its path by parent and leaf if the kernel cannot write it.
@@ -172,11 +173,6 @@ Result<Object> walked_object(const PathRequest& request) {
 
 }  // namespace
 
-bool Place::in_procfs() const {
-    struct stat info {};
-    return ::fstat(parent.get(), &info) == 0 && calls::in_procfs(parent.get(), info);
-}
-
 Result<std::string> directory_path(int directory) {
     std::string path;
     auto read = kernel::path_of(directory, path);
@@ -196,6 +192,7 @@ Result<Object> describe(UniqueFd pin) {
     } else if (!read) {
         return read.error();
     }
+    object.in_procfs = lies_in_procfs(pin.get(), object.status);
     if (object.path.empty() || object.path.front() != '/') {
         // "pipe:[7]", "socket:[8]", "anon_inode:..." have no name; "(unreachable)/..." has one that is not
         // ours.
@@ -205,7 +202,7 @@ Result<Object> describe(UniqueFd pin) {
     } else if (object.status.st_nlink == 0 || name_is_gone(object.path, object.status)) {
         object.unnamed = object.status.st_dev == memfd_device();
         object.unlinked = !object.unnamed;
-    } else if (!object.path.starts_with("/proc") && in_procfs(pin.get(), object.status)) {
+    } else if (!object.path.starts_with("/proc") && object.in_procfs) {
         // procfs under another name: no rule speaks of it, and callgate's own processes are in it too.
         object.unlinked = true;
     }
@@ -228,7 +225,7 @@ Result<Object> look_once(const PathRequest& request) {
     }
     auto object = describe(std::move(pin));
     if (!object && object.error().value() == ENAMETOOLONG) return walked_object(request);
-    if (object && in_procfs(object->pin.get(), object->status)) return walked_object(request);
+    if (object && object->in_procfs) return walked_object(request);
     return object;
 }
 
@@ -255,8 +252,8 @@ Result<Place> resolve_place(const PathRequest& request) {
     if (!parent->directory()) return errno_code(ENOTDIR);
     // An unreachable directory has no path in an Object; here it gets the kernel's text for it.
     auto place = parent->path.empty() ? make_place(std::move(parent->pin), name.leaf, name.trailing_slash)
-                                      : place_in(std::move(parent->pin), std::move(parent->path), name.leaf,
-                                                 name.trailing_slash);
+                                      : place_in(std::move(parent->pin), std::move(parent->path),
+                                                 parent->in_procfs, name.leaf, name.trailing_slash);
     if (place) place->special = name.special();
     return place;
 }
@@ -268,7 +265,7 @@ Result<Place> resolve_place_beside(const Place& known, std::string_view known_pa
     UniqueFd parent(::fcntl(known.parent.get(), F_DUPFD_CLOEXEC, 0));
     if (!parent) return resolve_place(request);
     Place place = place_in(std::move(parent), known.path.substr(0, known.path.size() - first.leaf.size()),
-                           second.leaf, second.trailing_slash);
+                           known.in_procfs, second.leaf, second.trailing_slash);
     place.special = second.special();
     return place;
 }

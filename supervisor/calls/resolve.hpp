@@ -28,6 +28,7 @@ struct Object {
     bool unlinked = false;
     /// It never had a name in a file system: a pipe, socket, memfd or unnamed inode of the caller's tree.
     bool unnamed = false;
+    bool in_procfs = false;
 
     [[nodiscard]] bool directory() const { return S_ISDIR(status.st_mode); }
     [[nodiscard]] bool symbolic_link() const { return S_ISLNK(status.st_mode); }
@@ -45,11 +46,10 @@ struct Place {
     bool trailing_slash = false;
     /// The last component is ".", ".." or nothing: the kernel refuses every change there by itself.
     bool special = false;
+    bool in_procfs = false;  // nothing can be created there
 
     /// The name without a trailing slash: for looking at what stands there, not at what it leads to.
     [[nodiscard]] std::string bare() const { return trailing_slash ? leaf.substr(0, leaf.size() - 1) : leaf; }
-    /// Whether it lies in procfs, where nothing can be created.
-    [[nodiscard]] bool in_procfs() const;
 };
 
 struct PathRequest {

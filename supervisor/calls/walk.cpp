@@ -19,6 +19,11 @@
 
 namespace callgate::calls {
 
+bool in_procfs(int fd) {
+    struct statfs info {};
+    return ::fstatfs(fd, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
+}
+
 namespace {
 
 constexpr int max_links = 40;  // MAXSYMLINKS
@@ -26,11 +31,6 @@ constexpr ino_t proc_root_inode = 1;
 
 UniqueFd open_component(int directory, const char* name) {
     return UniqueFd(::openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
-}
-
-bool in_procfs(int fd) {
-    struct statfs info {};
-    return ::fstatfs(fd, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
 }
 
 bool is_proc_root(int fd) {

@@ -38,6 +38,8 @@ struct Walked {
     bool trailing_slash = false;
 };
 
+[[nodiscard]] bool in_procfs(int fd);
+
 /// Resolves `path` from `base` (O_PATH directory; ignored for an absolute path). Errors as
 /// path_resolution(7): ENOENT (not for the last component), ENOTDIR, ELOOP, EACCES, EXDEV, ENAMETOOLONG.
 [[nodiscard]] Result<Walked> walk(int base, std::string_view path, const WalkOptions& options);

@@ -80,9 +80,9 @@ void remember_static(FileCall& context, std::string_view path) {
 }
 
 /// Whether this only reads beneath a directory that Landlock lets it read by that very name. No link is on
-/// the way, and no other file system, which could be procfs. A hierarchy is granted only if no rule denies
-/// anything in it, so no rule says anything else of the object. The kernel refuses a name that does not
-/// exist.
+/// the way, and the object is not in procfs. A hierarchy is granted only if no rule denies anything in it, so
+/// no rule says anything else of the object. The kernel refuses a name that does not exist. The file system
+/// is asked for only beyond a mount: there the root's, which is not procfs, may be another.
 bool lies_in_static_hierarchy(FileCall& context, const Wanted& wanted, const std::string& given) {
     constexpr OperationSet read = Operation::read;
     StaticPaths& known = context.static_paths;
@@ -100,13 +100,16 @@ bool lies_in_static_hierarchy(FileCall& context, const Wanted& wanted, const std
     }
     path += std::string_view(given).substr(given.starts_with("./") ? 2 : 0);
     if (context.needs.nested.empty() && known.knows(path, context.started_ns)) return true;
-    if (!StaticPaths::is_plain(path) || known.beyond_mount(path)) return false;
+    if (!StaticPaths::is_plain(path)) return false;
     const std::string_view holder =
         std::string_view(path).substr(0, std::max<std::size_t>(path.rfind('/'), 1));
     if (!context.files.grants.allow(read, holder)) return false;
-    const open_how way{O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+    const bool beyond = known.beyond_mount(path);
+    const open_how way{O_PATH | O_CLOEXEC, 0,
+                       RESOLVE_NO_SYMLINKS | (beyond ? 0U : std::uint64_t{RESOLVE_NO_XDEV})};
     const UniqueFd there(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &way, sizeof way)));
     if (there) {
+        if (beyond && in_procfs(there.get())) return false;
         remember_static(context, path);
         return true;
     }
@@ -243,7 +246,7 @@ Opening::Next Opening::absent() {
         pass_errno(context_, place ? EISDIR : place.error().value(), may_continue);
         return Next::done;
     }
-    if (place->in_procfs()) {  // nothing can be created there: the kernel refuses before it asks anybody
+    if (place->in_procfs) {  // nothing can be created there: the kernel refuses before it asks anybody
         pass_errno(context_, ENOENT, may_continue);
         return Next::done;
     }

@@ -52,8 +52,8 @@ public:
         }
         return true;
     }
-    /// Below the first component of `path` something else is mounted: nothing there is reached on one file
-    /// system.
+    /// Below the first component of `path` something else is mounted: what is reached there may lie on
+    /// another file system.
     void note_mount(std::string_view path) {
         if (mounts_.size() < max_mounts && !beyond_mount(path)) mounts_.emplace_back(first_of(path));
     }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "supervisor/host/file_tree.hpp"
 #include "tests/fakes/call_bench.hpp"
 #include "tests/unit/rules/rule_maker.hpp"
 #include "tests/unit/temporary_directory.hpp"
@@ -207,4 +208,20 @@ TEST_CASE("too many calls that block deny one more that would") {
     bench.blocking.room = false;
     CHECK(denied(bench.open(bench / "open/fifo", O_RDONLY), EAGAIN));
     CHECK(bench.kept.count("overload") == 1);
+}
+
+TEST_CASE("beyond a known mount a read is continued by its name, unless it is in procfs") {
+    // Only what is looked at more closely needs a caller that still waits.
+    const auto continued = [](const std::string& path, const std::string& directory, bool waits) {
+        const RealFileTree tree;
+        CallBench bench(
+            std::vector{rules::tests::path_rule("all", Action::allow, Operation::read, directory + "/**")},
+            Action::deny, rules::PlanInput{.landlock_abi = 7, .tree = &tree});
+        bench.static_paths.note_mount(path);
+        bench.source.nobody_waits = !waits;
+        return bench.handle("openat", {number(AT_FDCWD), at(path.c_str()), number(O_RDONLY), 0}).let_continue;
+    };
+    CHECK(continued("/sys/kernel/mm", "/sys", false));
+    CHECK_FALSE(continued("/proc/sys/kernel", "/proc", false));
+    CHECK(continued("/proc/sys/kernel", "/proc", true));
 }
