@@ -1,10 +1,7 @@
 """Many runs that start at once: whether they cost each other anything but processor time."""
 from __future__ import annotations
 
-import statistics
-
 from place import Place
-from results import Rows
 from rows import Row
 
 AT_ONCE = (1, 8, 50, 200)
@@ -29,11 +26,3 @@ class Crowd:
         """The second says what the first has measured."""
         return [Row("starts at once", {str(n): lambda n=n: self.passed(n) for n in AT_ONCE}),
                 Row("starts at once, processor", {str(n): lambda n=n: self.used[n] for n in AT_ONCE})]
-
-
-def shares(rows: Rows, processors: int) -> dict[str, tuple[float, float]]:
-    """Two ratios for each number of starts at once. The first is the time of a start, by its time if each used what one
-    alone uses and no processor were idle. The second is the processor time of a start, by that of one alone."""
-    passed, used = rows["starts at once"].rounds, rows["starts at once, processor"].rounds
-    return {n: (statistics.median(p[n] / (u["1"] / processors) for p, u in zip(passed, used)),
-                statistics.median(u[n] / u["1"] for u in used)) for n in passed[0]}

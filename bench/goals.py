@@ -5,7 +5,6 @@ import statistics
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import crowd
 import memory
 from results import Rows
 
@@ -94,6 +93,14 @@ def growth(rows: Rows) -> Iterator[Goal]:
         yield Goal("memory of the supervisor over the calls", 10, "MB", rows[memory.NAME].difference("after", "start") / 1e6)
 
 
+def shares(rows: Rows, processors: int) -> dict[str, tuple[float, float]]:
+    """Two ratios for each number of starts at once. The first is the time of a start, by its time if each used what one
+    alone uses and no processor were idle. The second is the processor time of a start, by that of one alone."""
+    passed, used = rows["starts at once"].rounds, rows["starts at once, processor"].rounds
+    return {n: (statistics.median(p[n] / (u["1"] / processors) for p, u in zip(passed, used)),
+                statistics.median(u[n] / u["1"] for u in used)) for n in passed[0]}
+
+
 def parts(rows: Rows, processors: int) -> Iterator[Goal]:
     yield Goal("open, on behalf", 1.6, "× the floor", rows["open, on behalf"].ratio("callgate", "floor"))
     by_name = between(rows, ("connect, by name", "callgate"), ("connect, on behalf", "callgate"))
@@ -110,7 +117,7 @@ def parts(rows: Rows, processors: int) -> Iterator[Goal]:
     yield Goal("opens beside an open question", 1.2, "× without", rows["open beside a question"].ratio("asked", "alone"))
     yield Goal("question withdrawn after its asker's death", 250, "ms", rows["withdrawal"].median("took") / 1e6)
     yield Goal("terminal relay", 0.6, "× script(1)'s rate", rows["terminal relay"].ratio("script", "callgate run"), at_most=False)
-    for number, (passed, _) in crowd.shares(rows, processors).items():
+    for number, (passed, _) in shares(rows, processors).items():
         if number != "1":
             yield Goal(f"{number} starts at once", 1.1, "× the processors' share of one alone", passed)
     yield Goal("sampling a tree of 1,000 processes", 1.0, "% of one processor", rows["sampling 1,000 processes"].median("took") / 1e7)

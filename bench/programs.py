@@ -15,17 +15,6 @@ from place import Place
 from rows import Row, Variant
 
 FILES, DIRECTORIES = 5000, 100
-# The columns, in the order of the table.
-COLUMNS = {
-    "native": "no sandbox",
-    "floor": "a responder that lets each open continue",
-    "floor on behalf": "the same, which opens and changes files on behalf",
-    "landlock": "Landlock alone, one grant",
-    "static": "callgate, static rules and `--record minimal`",
-    "deny": "the same, and one denied pattern in the work directory",
-    "default": "callgate, default profile",
-    "default deny": "the same, and the denied pattern",
-}
 GIT = ["git", "-c", "user.name=bench", "-c", "user.email=bench@example.org", "-c", "init.defaultBranch=main"]
 KEYS = {"id": "keys", "deny": ["read", "write"], "path": "${workdir}/**/*.qkey"}
 
@@ -45,7 +34,7 @@ class Columns:
         place = self.place
         executed = [f"{one}/**" for one in ("/usr", "/bin", "/lib", "/lib64", "/opt", "/etc", place.root / "bin", *tools)]
         static = [{"id": "system", "allow": ["read", "execute"], "path": executed},
-                  {"id": "devices", "allow": ["read", "modify"], "path": "/dev/{null,zero,urandom,tty}"},
+                  {"id": "devices", "allow": ["read", "modify", "metadata"], "path": "/dev/{null,zero,urandom,tty}"},
                   {"id": "work", "allow": ["read", "write", "execute"], "path": ["${workdir}/**", "${tmp}/**"]}]
         name = "tools" if tools else "plain"
         more = [part for one in (place.root / "bin", *tools) for part in ("-x", one)]

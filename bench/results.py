@@ -7,6 +7,9 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "results"
 PAGE = FOLDER / "page.json"  # what docs/performance.md is made of
+# The columns, in the order of the table, and their heads.
+COLUMNS = {"native": "no sandbox", "floor": "floor, continued", "floor on behalf": "floor, on behalf", "landlock": "Landlock",
+           "static": "static rules", "deny": "one deny", "default": "default profile", "default deny": "default, one deny"}
 # Variants without callgate: they show what a machine takes, and cannot become worse by a change of ours.
 NOT_OURS = {"native", "floor", "floor on behalf", "landlock", "same steps", "find", "script", "alone"}
 

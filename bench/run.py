@@ -29,8 +29,8 @@ import memory
 import package
 import results
 from place import Failure, Place
-from programs import COLUMNS, Programs
-from results import Measured
+from programs import Programs
+from results import COLUMNS, Measured
 from rows import Rows
 
 

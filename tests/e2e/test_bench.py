@@ -1,6 +1,7 @@
 """Results of the bench: what became worse is named, and docs/performance.md says what its results say. Nothing is measured here."""
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
 
+import memory  # noqa: E402
+import page  # noqa: E402
 import results  # noqa: E402
 
 
@@ -62,3 +65,19 @@ def test_a_row_of_one_variant_is_compared_as_it_is(tmp_path):
 
 def test_what_was_not_measured_is_told_and_is_no_failure(tmp_path):
     assert compared(tmp_path, OLD[0]) == (0, ["not measured now  alone: took", "nothing became worse than in old.json by more than the spread"])
+
+
+@pytest.mark.parametrize("part", page.PARTS)
+def test_the_page_says_what_its_results_say(part):
+    made = subprocess.run([sys.executable, ROOT / "bench/page.py", part], capture_output=True, text=True, check=True).stdout
+    done = subprocess.run([sys.executable, ROOT / "tools/insert.py", "--check", "--markdown", ROOT / "docs/performance.md", part],
+                          input=made, text=True, check=False)
+    assert done.returncode == 0, "./dev docs writes it anew"
+
+
+def test_the_results_of_the_page_name_neither_a_path_nor_a_host():
+    text = results.PAGE.read_text()
+    assert os.uname().nodename not in text and "/root" not in text and "/tmp" not in text
+    about, rows = results.read(results.PAGE)
+    assert set(about) == {"date", "commit", "rounds", "memory_calls", "linux", "processors", "real_time", "in_memory"}
+    assert memory.NAME in rows and all(row.rounds for row in rows.values())
