@@ -24,5 +24,5 @@ class Crowd:
 
     def rows(self) -> list[Row]:
         """The second says what the first has measured."""
-        return [Row("starts at once", {str(n): lambda n=n: self.passed(n) for n in AT_ONCE}),
-                Row("starts at once, processor", {str(n): lambda n=n: self.used[n] for n in AT_ONCE})]
+        return [Row("starts at once", {str(n): lambda n=n: self.passed(n) for n in AT_ONCE}, every=2),
+                Row("starts at once, processor", {str(n): lambda n=n: self.used[n] for n in AT_ONCE}, every=2)]

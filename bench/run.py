@@ -102,7 +102,7 @@ def about(place: Place, rounds: int, calls: int) -> dict:
 
 
 def run(options: argparse.Namespace, root: Path) -> list[Measured]:
-    rounds, scale = (4, 0.2) if options.quick else (15, 1.0)
+    rounds, scale = (4, 0.2) if options.quick else (12, 1.0)
     place = Place(options.build.resolve(), root)
     try:
         print(f"{os.uname().sysname} {os.uname().release}, {os.cpu_count()} CPUs, {rounds} rounds")
