@@ -36,7 +36,7 @@ class Measured:
         """Both quartiles and the median between them, by the row's first variant; of a row of one variant, as they are."""
         base = next(iter(self.rounds[0]))
         values = [one[variant] / (one[base] if len(one) > 1 else 1) for one in self.rounds]
-        low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+        low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
         return low, middle, high
 
 
@@ -68,10 +68,13 @@ def worse(old: Rows, new: Rows) -> list[str]:
             if name not in new or variant not in new[name]:
                 found.append(f"not measured now  {name}: {variant}")
                 continue
+            if min(len(old[name].rounds), len(new[name].rounds)) < 2:  # nobody knows its spread
+                found.append(f"measured once  {name}: {variant}")
+                continue
             (_, was, high), (low, now, _) = old[name].spread(variant), new[name].spread(variant)
             unit, scale = (" µs", 1e-3) if alone else (f" × {base}", 1)
             if low > high:
-                found.append(f"worse  {name}: {variant} takes {now * scale:.3g}{unit}, and took {was * scale:.3g}")
+                found.append(f"worse  {name}: {variant} takes {now * scale:,.2f}{unit}, and took {was * scale:,.2f}")
     return found
 
 

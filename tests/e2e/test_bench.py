@@ -51,7 +51,7 @@ def test_the_same_results_are_not_worse(tmp_path):
 def test_more_than_the_spread_is_worse(tmp_path, new, status):
     found, lines = compared(tmp_path, row("open", native=[10e3] * 5, floor=[20e3] * 5, callgate=new), OLD[1])
     assert found == status, lines
-    assert lines == (["worse  open: callgate takes 3.22 × native, and took 3.1"] if status else lines[:1])
+    assert lines == (["worse  open: callgate takes 3.22 × native, and took 3.10"] if status else lines[:1])
 
 
 def test_a_slower_machine_is_not_worse_and_a_slower_floor_is_not_ours(tmp_path):
@@ -60,7 +60,12 @@ def test_a_slower_machine_is_not_worse_and_a_slower_floor_is_not_ours(tmp_path):
 
 
 def test_a_row_of_one_variant_is_compared_as_it_is(tmp_path):
-    assert compared(tmp_path, OLD[0], row("alone", took=[6e3, 6.1e3, 6.2e3])) == (3, ["worse  alone: took takes 6.1 µs, and took 5.1"])
+    assert compared(tmp_path, OLD[0], row("alone", took=[6e3, 6.1e3, 6.2e3])) == (3, ["worse  alone: took takes 6.10 µs, and took 5.10"])
+
+
+def test_what_was_measured_once_has_no_spread(tmp_path):
+    once = results.Measured("open", [{"native": 10e3, "floor": 20e3, "callgate": 90e3}])
+    assert compared(tmp_path, once, OLD[1]) == (0, ["measured once  open: callgate", "nothing became worse than in old.json by more than the spread"])
 
 
 def test_what_was_not_measured_is_told_and_is_no_failure(tmp_path):
