@@ -106,7 +106,7 @@ Supervision::Supervision(const Container& container, UniqueFd listener, const en
              .names = names_,
              .locks = &locks_,
              .keep_capabilities = any_caller,
-             .other_devices = true,
+             .in_container = true,
              .login_file = &login_file_},
       exec_(container.rules.plan, grants_, deciding_),
       processes_{-1, opaque_},

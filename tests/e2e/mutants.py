@@ -212,6 +212,7 @@ CHECKS = (
     Mutant("container-held", (), user="root", test="test_agent_oci.py::test_rules_that_cannot_be_held_have_no_profile[give the agent --ask socket]"),
     Mutant("container-rules-owner", (), user="root", test="test_agent_oci.py::test_rules_that_others_may_write_are_refused"),
     Mutant("container-devices", (), user="root", test="test_agent_oci.py::test_devices_are_those_of_the_container[runc]"),
+    Mutant("container-pid-max", (), user="root", test="test_agent_oci.py::test_a_setting_of_another_pid_namespace_is_not_written[runc]"),
     Mutant("container-descriptors", (), user="root", test="test_agent_oci.py::test_the_supervisor_is_no_peer_whose_descriptors_can_be_taken"),
     Mutant("container-joins-own", (), user="root", test="test_agent_oci.py::test_an_added_process_of_other_rules_is_refused[rules]"),
     Mutant("container-joins-traced", (), user="root", test="test_agent_oci.py::test_no_process_is_added_that_programs_could_trace[runc]"),

@@ -197,7 +197,8 @@ def denied(records: list[dict[str, Any]]) -> set[tuple[str, str]]:
     return {(one["rule"]["name"], one["file"]["path"]) for one in records if one.get("callgate", {}).get("verdict") == "deny" and "file" in one}
 
 
-TELLS = tuple(int(one) for one in os.uname().release.split("-")[0].split(".")[:2]) >= (6, 15)  # how a process of others has ended
+RELEASE = tuple(int(one) for one in os.uname().release.split("-")[0].split(".")[:2])
+TELLS = RELEASE >= (6, 15)  # how a process of others has ended
 
 
 def ended(records: list[dict[str, Any]]) -> tuple[str, int | None, int | None]:
@@ -372,6 +373,24 @@ def test_devices_are_those_of_the_container(made, runtime):
     for supervised in (False, True) if runtime == "runc" else (True,):  # crun lists devices only for a bundle that lists some
         said = agent.run(runtime, script, supervised=supervised)[1].splitlines()
         assert {"1", "rest"} <= set(said) and "opened the disk" not in said and any("not permitted" in one for one in said), said
+
+
+@EACH
+def test_a_setting_of_another_pid_namespace_is_not_written(made, runtime, room):
+    """The kernel gives whoever opens it the setting of its own namespace, and the supervisor is in the agent's."""
+    if RELEASE < (6, 14):
+        pytest.skip("this kernel has one pid_max for all PID namespaces")
+    settings = {"id": "settings", "allow": "modify", "path": ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/msgmax"]}
+    agent = made(web={**WEB, "rules": [*WEB["rules"], settings]})
+
+    def outside() -> list[str]:
+        return subprocess.run([*room, "cat", "/proc/sys/kernel/pid_max", "/proc/sys/kernel/msgmax"], capture_output=True, text=True, check=True).stdout.split()
+    script = "cd /proc/sys/kernel; for one in pid_max msgmax; do echo 12345 > $one && cat $one; done"
+    before = outside()
+    assert agent.run(runtime, script, supervised=False)[1].split() == ["12345", "12345"] and outside() == before  # the control
+    said = agent.run(runtime, script)[1]
+    assert said.splitlines().count("12345") == 1 and "can't create pid_max: Operation not permitted" in said, said  # msgmax is the twin
+    assert outside() == before
 
 
 SOCKETS = {**WEB, "rules": [*WEB["rules"], {"id": "sockets", "allow": ["connect", "bind"], "unix": "/work/**"}]}

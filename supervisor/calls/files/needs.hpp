@@ -39,8 +39,9 @@ struct FileNeeds {
     OpaqueMemories* opaque = nullptr;  // null: no process is opaque
     int terminal = -1;                 // N of /dev/pts/N, if the run was given one
     CapabilitySet keep_capabilities = 0;
-    /// The callers are in another control group, whose list of devices does not bind callgate.
-    bool other_devices = false;
+    /// The callers are in another control group, whose list of devices does not bind callgate, and in another
+    /// PID namespace.
+    bool in_container = false;
     /// The text of an object that the run gets in a form of its own, in place of the object; may be empty.
     std::function<std::optional<std::string>(const struct stat& object)> replacement{};
     const std::map<std::string, std::string>* links = nullptr;  // names in the rules, and where they lead

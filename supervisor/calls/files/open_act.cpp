@@ -4,11 +4,13 @@
 // pin, or by its inode if it had to be opened by name. A new one is made with O_EXCL. Opening may block
 // (FIFOs, devices): that is announced, and interrupted as the caller would be.
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <climits>
 
@@ -51,6 +53,14 @@ bool may_be_unlisted(const struct stat& object) {
     return kind != memory || std::ranges::find(common, number) == common.end();
 }
 
+/// A setting that each PID namespace has of its own, from Linux 6.14 on. Whoever opens it gets the one of its
+/// own namespace, which is the agent's here.
+bool is_set_by_pid_namespace(const Object& object) {
+    struct statfs system {};
+    return object.path.ends_with("/sys/kernel/pid_max") && ::fstatfs(object.pin.get(), &system) == 0 &&
+           system.f_type == PROC_SUPER_MAGIC;
+}
+
 }  // namespace
 
 /// fs/namei.c, may_create_in_sticky: O_CREAT on another user's file or FIFO in a shared sticky directory.
@@ -83,8 +93,12 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
     }
     // The kernel asks the list of who opens. callgate is in another control group, which may use every
     // device.
-    if (context_.files.other_devices && may_be_unlisted(object.status) &&
-        check_enabled("container-devices")) {
+    if (context_.files.in_container && may_be_unlisted(object.status) && check_enabled("container-devices")) {
+        finish_failed(sequence, EPERM);
+        return Next::done;
+    }
+    if (context_.files.in_container && changes && is_set_by_pid_namespace(object) &&
+        check_enabled("container-pid-max")) {
         finish_failed(sequence, EPERM);
         return Next::done;
     }
