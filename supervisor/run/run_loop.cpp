@@ -271,6 +271,7 @@ void hold_limits(const RunLoop::Needs& given, const RunLoop::Work& work, EventLo
                                   .guardian = given.launched.guardian.pid,
                                   .agent = given.launched.agent,
                                   .made = &given.launched.made.objects(),
+                                  .by_nested = &given.launched.nested.objects(),
                                   .groups = work.groups,
                                   .places = {given.request.workdir, given.request.temporary_directory},
                                   .exceeded = [&loop](Outcome outcome) { loop.end_tree(outcome); }});

@@ -292,6 +292,8 @@ CHECKS = (
     Mutant("SO_BINDTOIFINDEX", ("server.interface",)),
     Mutant("own-sockets", ("service.in_workdir_plain", "service.in_workdir_replaced")),
     Mutant("objects-of-others", ("shared.read", "shared.link_inside", "shared.inner_write", "shared.rename_onto", "shared.unlink")),
+    Mutant("semaphores", ("memory.semaphores",)),
+    Mutant("memory-of-names", (), user="root", test="test_limits.py::test_names_that_callgate_makes_in_memory_count"),
     Mutant("shared-memory-grants", ("shared.unlink.free", "shared.inner_create.free")),
     Mutant("stderr-full", ("footer.stderr_full",)),
     Mutant("footer-seen", ("footer.hidden_title", "footer.hidden_picture", "footer.hidden_conceal", "footer.hidden_drawing")),

@@ -36,9 +36,9 @@ except OSError as error:
 SHAPES = ["fork", "vfork", "threads", "double", "setsid"]
 
 
-def rules(box: harness.Box):
+def rules(box: harness.Box, *more: dict):
     return harness.rule_set({"id": "programs", "allow": ["read", "execute"], "path": f"{box.stage.bin}/**"},
-                            {"id": "tree", "allow": ["read", "write"], "path": f"{box.tree}/**"})
+                            {"id": "tree", "allow": ["read", "write"], "path": f"{box.tree}/**"}, *more)
 
 
 def appetite(box: harness.Box, shape: str, *numbers, options) -> harness.Result:
@@ -88,6 +88,16 @@ def test_memory_that_no_process_maps_counts(box, shape):
     within = appetite(box, shape, 64, options=["--memory", "512M", "--idle-timeout", "1s"])
     assert within.report["outcome"] == "idle_timeout" and within.text == "hidden\n", within.describe()
     ended(appetite(box, shape, 400, options=["--memory", "256M"]), "memory", 137)
+
+
+def test_names_that_callgate_makes_in_memory_count(box):
+    """Their memory is not the control group's, where there is one."""
+    place = rules(box, {"id": "shared-memory", "allow": ["read", "write"], "path": ["/dev/shm/psm_*", "/dev/shm/psm_*/**"]})
+    line = [box.program("prog_appetite"), "links"]
+    within = box.run([*line, "16"], place, options=["--memory", "64M"])
+    assert within.code == 0 and within.text == "made\n", within.describe()
+    held = ended(box.run([*line, "600"], place, options=["--memory", "64M"]), "memory", 137)["memory"]
+    assert held["peak"] > held["limit"], held
 
 
 def test_memory_that_processes_share_counts_once(box):

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -89,7 +89,8 @@ static void hidden(void) {
 static void send_away(int socket, int fd) {
     char byte = 1, control[CMSG_SPACE(sizeof fd)];
     struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr* const header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(header), &fd, sizeof fd);
@@ -111,7 +112,8 @@ static void backlog(int megabytes) {
     struct sockaddr_un name;
     socklen_t length = sizeof name;
     const int server = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (bind(server, (const struct sockaddr*)&any, sizeof(sa_family_t)) != 0 || listen(server, 64) != 0) fail("listen");
+    if (bind(server, (const struct sockaddr*)&any, sizeof(sa_family_t)) != 0 || listen(server, 64) != 0)
+        fail("listen");
     if (getsockname(server, (struct sockaddr*)&name, &length) != 0) fail("getsockname");
     for (int done = 0; done < megabytes; done += 16) {
         const int client = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -143,7 +145,8 @@ static void unmapped(int megabytes) {
     hidden();
 }
 
-// `megabytes` that no other process, and not the kernel, can read (memfd_secret). A page of each file stays mapped.
+// `megabytes` that no other process, and not the kernel, can read (memfd_secret). A page of each file stays
+// mapped.
 static void secret(int megabytes) {
     for (int done = 0; done < megabytes; done += 4) {
         const int fd = (int)syscall(SYS_memfd_secret, 0);
@@ -173,7 +176,8 @@ static void* holding_thread(void* nothing) {
 
 static void* only_thread(void* leader) {
     pthread_join(*(pthread_t*)leader, NULL);
-    char* const memory = mmap(NULL, (size_t)wanted_megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char* const memory =
+        mmap(NULL, (size_t)wanted_megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
     for (int done = 0; done < wanted_megabytes; ++done) memset(memory + (size_t)done * MB, 1, MB);
     hidden();
@@ -226,6 +230,21 @@ static void apart(int megabytes, int deep) {
     hidden();
 }
 
+// `megabytes` in the targets of symbolic links beneath a directory in /dev/shm. Each has a page. They stay.
+static void links(int megabytes) {
+    static char target[4000];
+    char name[64];
+    memset(target, 'x', sizeof target - 1);
+    snprintf(name, sizeof name, "/dev/shm/psm_appetite-%d", (int)getpid());
+    if (mkdir(name, 0700) != 0 || chdir(name) != 0) fail(name);
+    for (int done = 0; done < megabytes * (MB / 4096); ++done) {
+        snprintf(name, sizeof name, "%d", done);
+        if (symlink(target, name) != 0) fail("symlink");
+    }
+    puts("made");
+    exit(0);
+}
+
 // `megabytes` of a System V segment that is touched and left.
 static void segment(int megabytes) {
     for (int done = 0; done < megabytes; done += 16) {
@@ -242,7 +261,8 @@ static void segment(int megabytes) {
 
 // `megabytes`, lent for a while to a process that is about to execute something. Ends well.
 static void lent(int megabytes) {
-    char* const memory = mmap(NULL, (size_t)megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char* const memory =
+        mmap(NULL, (size_t)megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
     memset(memory, 1, (size_t)megabytes * MB);
     const pid_t child = vfork();
@@ -287,8 +307,8 @@ static void* sleeping_thread(void* nothing) {
     return nothing;
 }
 
-// Many for a bomb, few for a machine: where too many run already, for whatever reason, what else is running there must
-// still be able to fork.
+// Many for a bomb, few for a machine: where too many run already, for whatever reason, what else is running
+// there must still be able to fork.
 static int machine_is_full(void) {
     struct sysinfo now;
     return sysinfo(&now) == 0 && now.procs > 4000;
@@ -348,8 +368,9 @@ static void processor(int children, int unseen) {
     wait_for_ever();
 }
 
-// So many megabytes in the work directory, or bytes for ever: in files that are open and have no name (`unnamed`), that are in flight besides, that
-// are mapped and closed, or that lie in a directory which cannot be listed; else in files of a megabyte.
+// So many megabytes in the work directory, or bytes for ever: in files that are open and have no name
+// (`unnamed`), that are in flight besides, that are mapped and closed, or that lie in a directory which
+// cannot be listed; else in files of a megabyte.
 enum { left_open = 9 };
 
 // `megabytes` in a file that the program before has left open.
@@ -366,7 +387,8 @@ static void disk(const char* kind, int megabytes) {
     int ends[2];
     memset(block, 1, sizeof block);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) fail("socketpair");
-    if (strcmp(kind, "unlisted") == 0 && (mkdir("folder", 0700) != 0 || chmod("folder", 0300) != 0)) fail("folder");
+    if (strcmp(kind, "unlisted") == 0 && (mkdir("folder", 0700) != 0 || chmod("folder", 0300) != 0))
+        fail("folder");
     const char* const place = strcmp(kind, "unlisted") == 0 ? "folder/" : "";
     const int one = strcmp(kind, "unnamed") == 0;  // file
     const int most = megabytes > 0 ? megabytes : 1000000, several = one ? most : 1;
@@ -377,12 +399,14 @@ static void disk(const char* kind, int megabytes) {
         if (strcmp(kind, "named") != 0 && strcmp(kind, "unlisted") != 0) unlink(name);
         if (strcmp(kind, "undumpable") == 0) {  // nobody may look into a program that cannot be read
             snprintf(name, sizeof name, "%d", most);
-            if (dup2(file, left_open) == left_open) execl("./unreadable", "unreadable", "filling", name, NULL);
+            if (dup2(file, left_open) == left_open)
+                execl("./unreadable", "unreadable", "filling", name, NULL);
             fail("unreadable");
         }
         for (int part = 0; part < several; ++part)
             if (file < 0 || write(file, block, sizeof block) != sizeof block) fail("write");
-        if (strcmp(kind, "mapped") == 0 && mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED) fail("mmap");
+        if (strcmp(kind, "mapped") == 0 && mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED)
+            fail("mmap");
         if (strcmp(kind, "flight") == 0)
             send_away(ends[0], file);
         else if (!one)
@@ -397,8 +421,11 @@ int main(int count, char** words) {
     static const struct {
         const char* name;
         void (*take)(int megabytes);
-    } shapes[] = {{"memfd", memory_file}, {"segment", segment},       {"flight", flight}, {"backlog", backlog}, {"mapped", mapped},    {"unmapped", unmapped},
-                  {"secret", secret},     {"undumpable", undumpable}, {"unshared", unshared}, {"leaderless", leaderless}, {"named", named}, {"filling", filling}};
+    } shapes[] = {
+        {"memfd", memory_file}, {"segment", segment},       {"flight", flight}, {"backlog", backlog},
+        {"mapped", mapped},     {"unmapped", unmapped},     {"secret", secret}, {"undumpable", undumpable},
+        {"unshared", unshared}, {"leaderless", leaderless}, {"named", named},   {"filling", filling},
+        {"links", links}};
     for (size_t at = 0; at < sizeof shapes / sizeof *shapes; ++at)
         if (strcmp(shape, shapes[at].name) == 0) shapes[at].take(first);
     if (strcmp(shape, "memory") == 0)

@@ -3,24 +3,29 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/test_switch.hpp"
+
 namespace callgate::calls {
 
-bool OwnIds::exhausted() const {
-    if (made_ >= agent::CreatedIpc::max_ids || also_ == nullptr) return made_ >= agent::CreatedIpc::max_ids;
+bool OwnIds::exhausted(std::uint32_t semaphores) const {
+    const bool too_many = semaphores_ + semaphores > max_semaphores && check_enabled("semaphores");
+    if (made_ >= agent::CreatedIpc::max_ids || too_many || also_ == nullptr)
+        return made_ >= agent::CreatedIpc::max_ids || too_many;
     const auto held = also_->lock();
-    return also_->exhausted();
+    return also_->exhausted(semaphores);
 }
 
-void OwnIds::add(int id) {
+void OwnIds::add(int id, std::uint32_t semaphores) {
     if (also_ != nullptr) {
         const auto held = also_->lock();
-        also_->add(id);
+        also_->add(id, semaphores);
     }
     const std::uint32_t count = list_.count.load();
     if (count == agent::CreatedIpc::max_ids) return;  // nested runs have made the last ones at once
     list_.values[count].store(id);
     list_.count.store(count + 1);
-    positions_[id] = count;
+    own_[id] = {count, semaphores};
+    semaphores_ += semaphores;
     ++made_;
 }
 
@@ -29,15 +34,16 @@ void OwnIds::remove(int id) {
         const auto held = also_->lock();
         also_->remove(id);
     }
-    const auto found = positions_.find(id);
-    if (found == positions_.end()) return;
+    const auto found = own_.find(id);
+    if (found == own_.end()) return;
     // The last one takes its place. For a moment it is there twice, and never missing.
-    const std::uint32_t last = list_.count.load() - 1;
+    const std::uint32_t last = list_.count.load() - 1, position = found->second.position;
     const int moved = list_.values[last].load();
-    list_.values[found->second].store(moved);
-    positions_[moved] = found->second;
+    list_.values[position].store(moved);
+    own_[moved].position = position;
     list_.count.store(last);
-    positions_.erase(id);
+    semaphores_ -= found->second.semaphores;
+    own_.erase(found);
 }
 
 std::uint64_t OwnQueues::inode(std::string_view name) const {

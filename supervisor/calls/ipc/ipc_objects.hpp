@@ -25,14 +25,18 @@ using agent::ObjectKind;
 /// Ids of one kind.
 class OwnIds {
 public:
+    /// Bound for the semaphores of all sets together. The kernel takes 64 bytes for each as soon as the set
+    /// is made, and they are callgate's. No limit of the run holds them.
+    static constexpr std::uint32_t max_semaphores = std::uint32_t{1} << 17;
+
     explicit OwnIds(agent::CreatedIpc::Ids& list, OwnIds* also = nullptr) : list_(list), also_(also) {}
 
     [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
     // With the lock held:
-    [[nodiscard]] bool has(int id) const { return positions_.contains(id); }
-    /// Whether no further one may be made in this run.
-    [[nodiscard]] bool exhausted() const;
-    void add(int id);
+    [[nodiscard]] bool has(int id) const { return own_.contains(id); }
+    /// Whether no further one may be made in this run, with so many semaphores in it.
+    [[nodiscard]] bool exhausted(std::uint32_t semaphores = 0) const;
+    void add(int id, std::uint32_t semaphores = 0);
     void remove(int id);
 
     /// Takes the lock itself.
@@ -45,8 +49,12 @@ private:
     std::mutex mutex_;
     agent::CreatedIpc::Ids& list_;
     OwnIds* const also_;
-    std::unordered_map<int, std::uint32_t> positions_;
+    struct Own {
+        std::uint32_t position = 0, semaphores = 0;
+    };
+    std::unordered_map<int, Own> own_;
     std::uint32_t made_ = 0;
+    std::uint64_t semaphores_ = 0;  // of all that are there
 };
 
 /// POSIX message queues by name.

@@ -49,13 +49,15 @@ constexpr int max_tries = 16;
 /// natively.
 int look_up(IpcCall& context, ObjectKind kind, OwnIds& own, int flags) {
     constexpr int asked_access = 0777;
+    const std::uint32_t semaphores =
+        kind == ObjectKind::semaphores ? static_cast<std::uint32_t>(std::max(context.integer(1), 0)) : 0;
     const bool wants_new = context.integer(0) == IPC_PRIVATE || (flags & IPC_CREAT) != 0;
     for (int tries = 0; tries < max_tries; ++tries) {
-        if (wants_new && !own.exhausted()) {
+        if (wants_new && !own.exhausted(semaphores)) {
             // Only an object that did not exist is certainly ours.
             const int made = get(context, kind, flags | IPC_CREAT | IPC_EXCL);
             if (made >= 0) {
-                own.add(made);
+                own.add(made, semaphores);
                 return made;
             }
             if (errno != EEXIST || (flags & IPC_EXCL) != 0) return -errno;
@@ -68,7 +70,7 @@ int look_up(IpcCall& context, ObjectKind kind, OwnIds& own, int flags) {
         if (found >= 0 && reachable) return found;
         if (found >= 0) return -EACCES;
         if (errno != ENOENT || !wants_new) return -errno;
-        if (own.exhausted()) return -ENOSPC;
+        if (own.exhausted(semaphores)) return -ENOSPC;
     }
     return -EACCES;
 }

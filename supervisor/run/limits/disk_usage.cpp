@@ -56,7 +56,10 @@ private:
     bool add(const struct stat& status, bool remember) {
         if ((remember || status.st_nlink > 1) && !counted_.emplace(status.st_dev, status.st_ino).second)
             return false;
-        usage_.bytes += static_cast<std::uint64_t>(status.st_blocks) * block_size;
+        const std::uint64_t bytes = static_cast<std::uint64_t>(status.st_blocks) * block_size;
+        usage_.bytes += bytes;
+        ++usage_.names;
+        if (!S_ISREG(status.st_mode)) usage_.others += bytes;
         return true;
     }
     void walk() {

@@ -16,6 +16,8 @@ namespace callgate::limits {
 struct DiskUsage {
     std::uint64_t bytes = 0;  // st_blocks, stat(2)
     bool whole = true;        // no directory of this user's was left out
+    std::uint64_t names = 0;
+    std::uint64_t others = 0;  // bytes of those that are no regular files
 };
 
 /// Bytes at and beneath `roots`, which may overlap and need not exist.

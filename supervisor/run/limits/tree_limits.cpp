@@ -24,6 +24,7 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds soonest = 2ms, latest = 1s, longest = 1h;
 constexpr double slowest_disk_growth = 500e6;  // bytes a second
+constexpr double fastest_names = 500e6;        // bytes a second that callgate can make of names
 /// Bytes a second at which a processor fills memory. A faster growth that was seen replaces it.
 constexpr double processor_growth = 4e9;
 /// A pause is this many times as long as a reading, unless a limit is near.
@@ -66,7 +67,7 @@ bool TreeLimits::any(const rules::Limits& limits) {
 TreeLimits::TreeLimits(TreeLimitSettings settings)
     : settings_(std::move(settings)),
       groups_(*settings_.groups),
-      meter_(settings_.guardian, *settings_.made),
+      meter_(settings_.guardian, *settings_.made, *settings_.by_nested),
       fastest_growth_(processor_growth * std::clamp(std::thread::hardware_concurrency(), 1U, 2U)) {
     if (!ending_) throw std::runtime_error("cannot make an eventfd: " + errno_code().message());
     if (const auto added = groups_.add(settings_.agent); !added)
@@ -97,7 +98,7 @@ void TreeLimits::stop() {
     if (!thread_.joinable()) return;
     ::eventfd_write(ending_.get(), 1);
     thread_.join();
-    if (groups_.hold_memory()) peak_.memory = groups_.peak_memory();
+    if (groups_.hold_memory()) peak_.memory = groups_.peak_memory() + shared_names_;
     if (groups_.hold_tasks()) peak_.tasks = std::max(peak_.tasks, groups_.peak_tasks());
 }
 
@@ -201,7 +202,7 @@ std::optional<Outcome> TreeLimits::read_tree(Wait& next) {
         const auto left = std::chrono::duration_cast<Wait>(*limits.cpu - usage.cpu);
         next = std::min(next, std::max<Wait>(left / std::max(1U, std::thread::hardware_concurrency()), 10ms));
     }
-    if (memory_exceeded(usage, took, next)) return Outcome::memory;
+    if (memory_exceeded(usage, took, next) || names_exceeded(next)) return Outcome::memory;
     if (disk_exceeded(next)) return Outcome::disk;
     if (idle(usage, next)) return Outcome::idle_timeout;
     return std::nullopt;
@@ -251,6 +252,19 @@ bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait took, Wait& next) 
     }
     peak_.memory = std::max(peak_.memory, used);
     return false;
+}
+
+/// The kernel holds what the tree itself takes. Names that callgate makes for it in memory may have as much
+/// again.
+bool TreeLimits::names_exceeded(Wait& next) {
+    if (!settings_.limits.memory || !groups_.hold_memory() || !check_enabled("memory-of-names")) return false;
+    const auto began = Clock::now();
+    const std::uint64_t names = meter_.shared_names(gain(shared_memory_of_host(), shared_at_start_));
+    if (names == 0) return false;
+    shared_names_ = std::max(shared_names_, names);
+    const Wait pause = due(names, *settings_.limits.memory, fastest_names);
+    next = std::min(next, std::max<Wait>(pause, memory_pause_factor * (Clock::now() - began)));
+    return names > *settings_.limits.memory;
 }
 
 bool TreeLimits::disk_exceeded(Wait& next) {

@@ -34,6 +34,7 @@ struct TreeLimitSettings {
     pid_t guardian = -1;
     pid_t agent = -1;  // still waits to become the command
     const agent::CreatedIpc* made = nullptr;
+    const agent::CreatedIpc* by_nested = nullptr;
     ControlGroups* groups = nullptr;  // outlives the limits
     std::vector<std::string> places;  // directories whose bytes count for `disk`
     /// Called once, on the limits' thread: `memory`, `processes`, `cpu`, `disk` or `idle_timeout`.
@@ -82,6 +83,7 @@ private:
     bool tasks_exceeded(const TreeUsage& usage, Wait& next) const;
     /// `took`: this thread's time for the reading.
     bool memory_exceeded(const TreeUsage& usage, Wait took, Wait& next);
+    bool names_exceeded(Wait& next);
     bool disk_exceeded(Wait& next);
     bool idle(const TreeUsage& usage, Wait& next);
 
@@ -89,6 +91,7 @@ private:
     ControlGroups& groups_;
     TreeMeter meter_;
     TreePeak peak_;
+    std::uint64_t shared_names_ = 0;  // the most bytes that they had
     std::uint64_t shared_at_start_ = 0, disk_at_start_ = 0;
     std::uint64_t around_at_start_ = 0;  // in use on the file systems of `places`, by anybody
     std::vector<dev_t> devices_;

@@ -210,8 +210,8 @@ std::uint64_t segments(const agent::CreatedIpc& made) {
 
 }  // namespace
 
-TreeMeter::TreeMeter(pid_t guardian, const agent::CreatedIpc& made)
-    : guardian_(guardian), made_(made), named_at_start_(named_shared_memory().bytes) {}
+TreeMeter::TreeMeter(pid_t guardian, const agent::CreatedIpc& made, const agent::CreatedIpc& by_nested)
+    : guardian_(guardian), made_{&made, &by_nested}, named_at_start_(named_shared_memory().bytes) {}
 
 TreeUsage TreeMeter::read() {
     TreeUsage usage;
@@ -308,8 +308,29 @@ HiddenBytes TreeMeter::hidden(const std::vector<dev_t>& devices) const {
     for (const auto& [identity, seen] : seen_)
         files.add_process(identity.first, seen.threads > 1, seen.thread);
     HiddenBytes bytes = files.bytes();
-    bytes.memory += segments(made_);
+    // Beside segments of a nested run its callgate lives, into which nobody may look: `unlisted`.
+    bytes.memory += segments(*made_[0]);
     return bytes;
+}
+
+std::uint64_t TreeMeter::shared_names(std::uint64_t gained) const {
+    constexpr std::uint64_t each = 1024;  // of the kernel's memory for an inode and its name, about
+    std::set<std::pair<std::uint64_t, std::uint64_t>> own;
+    for (const agent::CreatedIpc* const made : made_)
+        for (std::uint32_t index = 0; index < made->shared_files.count.load(); ++index)
+            own.emplace(made->shared_files.values[index].inode.load(),
+                        made->shared_files.values[index].born.load());
+    const Directory place(own.empty() ? nullptr : ::opendir(shared_memory_place.c_str()));
+    std::vector<std::string> directories;
+    while (const dirent* entry = place ? ::readdir(place.get()) : nullptr) {
+        if (entry->d_type != DT_DIR) continue;
+        const auto file = agent::shared_file(::dirfd(place.get()), entry->d_name);
+        if (file && own.contains({file->inode, file->born}))
+            directories.push_back(shared_memory_place + '/' + entry->d_name);
+    }
+    const DiskUsage usage = disk_usage(directories);
+    const std::uint64_t bytes = usage.others + usage.names * each;
+    return usage.whole ? bytes : std::max(bytes, gained);
 }
 
 std::uint64_t shared_memory_of_host() {

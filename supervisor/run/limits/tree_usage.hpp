@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -39,8 +40,8 @@ struct HiddenBytes {
 /// Reads /proc, and remembers processes that have ended. Used by one thread.
 class TreeMeter {
 public:
-    /// Measures the tree beneath `guardian`; `made` outlives the meter.
-    TreeMeter(pid_t guardian, const agent::CreatedIpc& made);
+    /// Measures the tree beneath `guardian`; what the run and nested runs made outlives the meter.
+    TreeMeter(pid_t guardian, const agent::CreatedIpc& made, const agent::CreatedIpc& by_nested);
 
     /// Reads /proc once. The other functions concern the processes that it saw.
     TreeUsage read();
@@ -51,6 +52,9 @@ public:
     [[nodiscard]] std::uint64_t memory(std::uint64_t gained, std::uint64_t enough = UINT64_MAX) const;
     /// Bytes that living processes and those that ended since have written (wchar of /proc/PID/io).
     std::uint64_t written();
+    /// Bytes of the names beneath the run's own directories in /dev/shm. callgate makes them, so the run's
+    /// control group does not have them. If they cannot be listed it may be `gained`, as above.
+    [[nodiscard]] std::uint64_t shared_names(std::uint64_t gained) const;
     /// Unlinked files on these devices; memory for no devices.
     [[nodiscard]] HiddenBytes hidden(const std::vector<dev_t>& devices) const;
 
@@ -66,7 +70,7 @@ private:
         pid_t thread = 0;  // the process's first thread that lives; its own number mostly
     };
     pid_t guardian_;
-    const agent::CreatedIpc& made_;
+    const std::array<const agent::CreatedIpc*, 2> made_;
     const std::uint64_t named_at_start_;  // bytes in /dev/shm
     std::map<Identity, Seen> seen_;
     std::uint64_t ended_ticks_ = 0, ended_written_ = 0;

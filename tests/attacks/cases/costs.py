@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from cases.case import Case
-from cases.worlds.costs import Flood, FloodAnswered, FloodEnded, FooterLost, Hidden, HiddenOnDisk, LogGrows
+from cases.worlds.costs import Flood, FloodAnswered, FloodEnded, FooterLost, Hidden, HiddenOnDisk, LogGrows, Semaphores
 
 PARAGRAPH = "The host's disk and memory"
 
@@ -15,6 +15,7 @@ CASES = [
     Case("log.grows_by_effects", LogGrows(denied=False)),
     *(Case(f"memory.{shape}", Hidden(shape)) for shape in ("flight", "backlog", "undumpable", "unshared", "leaderless", "named", "mapped",
                                                                "unmapped", "deep", "unlisted")),
+    Case("memory.semaphores", Semaphores()),
     *(Case(f"disk.{kind}", HiddenOnDisk(kind)) for kind in ("flight", "undumpable", "mapped", "unlisted")),
     Case("footer.stderr_full", FooterLost()),
 ]

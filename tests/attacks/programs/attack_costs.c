@@ -4,13 +4,14 @@
  *
  * The modes `flood_*` make the same call COUNT times and print how many were refused and how many were not.
  * `flood_without_end` makes it until it is ended. Each of its processes counts in the file COUNTERS.
- * The test looks at the log, and at what is left, from outside.
+ * `semaphores` makes COUNT sets of them. The test looks at the log, and at what is left, from outside.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sem.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -124,6 +125,19 @@ MODE(stderr_full) {
     while (write(2, noise, 1) > 0) {
     }
     return errno == EAGAIN ? 0 : 3;
+}
+
+/* COUNT sets of semaphores, whose memory the kernel takes at once. They are removed again. */
+MODE(semaphores) {
+    enum { each = 16000, most = 100 };
+    int sets[most];
+    long made = 0;
+    for (; made < count && made < most; made++)
+        if ((sets[made] = semget(IPC_PRIVATE, each, 0600)) < 0) break;
+    const int result = made == count ? 0 : refused("semget");
+    for (long i = 0; i < made; i++)
+        if (semctl(sets[i], 0, IPC_RMID) != 0) return 3;
+    return result;
 }
 
 int main(int argc, char **argv) {

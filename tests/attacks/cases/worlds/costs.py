@@ -324,6 +324,31 @@ class Hidden(Attack):
 
 
 @dataclasses.dataclass(frozen=True)
+class Semaphores(Attack):
+    """Their memory is the kernel's, on callgate's account: a run gets 131,072 of them. Its own account counts: it removes them again."""
+
+    def line(self, scene: Scene, sets: int) -> list[str]:
+        return [scene.box.program("attack_costs"), "semaphores", "-", str(sets)]
+
+    def control(self, scene: Scene) -> Outcome:
+        result = scene.bare(self.line(scene, 20))
+        if result.code != 0:
+            raise Impossible(f"not possible bare either: {result.errors.strip()}")
+        return Outcome(True, "320,000")
+
+    def held(self, scene: Scene) -> Outcome:
+        result = scene.supervised(self.line(scene, 20), contested(scene.box), ["--memory", "256M"])
+        return check({"all were made": result.code == 0 or b"WON" in result.out, "it failed otherwise": "semget: No space left on device" not in result.errors},
+                     "no space left", result.describe())
+
+    def twin(self, scene: Scene) -> Outcome:
+        """So many as the bound lets be, three times: what is removed counts no more."""
+        line = " && ".join([" ".join(self.line(scene, 8))] * 3)
+        result = scene.supervised(["/bin/sh", "-c", line], contested(scene.box), ["--memory", "256M"])
+        return check({"fewer were refused": result.code != 0 or result.out.count(b"WON") != 3}, "128,000", result.describe())
+
+
+@dataclasses.dataclass(frozen=True)
 class HiddenOnDisk(Attack):
     """Bytes beyond --disk in files that no walk of the work directory finds, nor a look at descriptors.
 

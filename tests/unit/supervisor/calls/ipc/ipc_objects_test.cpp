@@ -60,6 +60,24 @@ TEST_CASE("a run makes only so many objects that no id comes back") {
     CHECK(own.exhausted());
 }
 
+TEST_CASE("a run has only so many semaphores at a time, and so have all nested ones together") {
+    const auto all = agent::SharedObjects::make(), one = agent::SharedObjects::make(),
+               other = agent::SharedObjects::make();
+    REQUIRE((all.has_value() && one.has_value() && other.has_value()));
+    calls::OwnIds around(all->objects().ids[1]), first(one->objects().ids[1], &around),
+        second(other->objects().ids[1], &around);
+    constexpr std::uint32_t most = calls::OwnIds::max_semaphores;
+    CHECK_FALSE(first.exhausted(most));
+    CHECK(first.exhausted(most + 1));
+    first.add(1, most - 5);
+    CHECK_FALSE(second.exhausted(5));
+    CHECK(second.exhausted(6));
+    second.add(2, 5);
+    first.remove(1);
+    CHECK_FALSE(first.exhausted(most - 5));
+    CHECK(first.exhausted(most));
+}
+
 TEST_CASE("what is left is removed, of every kind, and nothing else") {
     const auto shared = agent::SharedObjects::make();
     REQUIRE(shared.has_value());
