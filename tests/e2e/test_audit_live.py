@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -227,6 +228,7 @@ def test_without_its_reader_nothing_happens_any_more(box):
 def test_a_reader_that_stops_for_good_does_not_outlive_the_run_s_end(box):
     """The tree is ended by --timeout while a record waits: callgate ends too, and says that the log is not whole."""
     reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 8192)  # some ten records: soon full on a busy machine, too
     process = to_descriptor(box, writing, 100000, "--timeout", "1s")
     try:
         _, err = process.communicate(timeout=harness.DEADLINE)
