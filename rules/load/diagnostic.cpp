@@ -145,10 +145,6 @@ void Findings::error(int line, int column, std::string message) {
     out_.push_back({Diagnostic::Severity::error, at(line, column), std::move(message)});
 }
 
-void Findings::warning(int line, int column, std::string message) {
-    out_.push_back({Diagnostic::Severity::warning, at(line, column), std::move(message)});
-}
-
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string_view> known) {
     // A hostile key may be a megabyte long; no known word is.
     constexpr std::size_t max_word = 64;

@@ -47,7 +47,6 @@ public:
     Findings(std::string file, std::vector<Diagnostic>& out) : file_(std::move(file)), out_(out) {}
 
     void error(int line, int column, std::string message);
-    void warning(int line, int column, std::string message);
     [[nodiscard]] std::size_t errors() const { return errors_; }
     [[nodiscard]] Source at(int line, int column) const { return {file_, line, column}; }
     [[nodiscard]] const std::string& file() const { return file_; }

@@ -63,7 +63,6 @@ private:
 void Loading::read_parts() {
     for (const auto& part : sources_.parts) {
         const RuleFile* file = std::visit([&](const auto& one) { return files_.add(one); }, part);
-        if (std::holds_alternative<RuleSources::Profile>(part)) result_.stated_profile = true;
         if (file == nullptr || std::find(parts_.begin(), parts_.end(), file) != parts_.end()) continue;
         parts_.push_back(file);
         take_settings(*file, !context_.config.empty() && file->label == context_.config + "/rules.json");

@@ -98,7 +98,6 @@ struct LoadedRules {
     LoadSnapshot snapshot;
     std::string sha256;              // of all merged sources, canonical, hex
     std::vector<std::string> files;  // rule files that were read; the run may not write them (invariant 9)
-    bool stated_profile = false;
     Agent agent;
     /// The problem is the first error among the diagnostics.
     [[nodiscard]] Expected<void> first_error() const;

@@ -296,7 +296,6 @@ private:
 RuleSet::RuleSet(std::vector<Rule> rules, Action fallback)
     : contents_(std::make_unique<const Contents>(std::move(rules), fallback)) {}
 RuleSet::RuleSet(RuleSet&&) noexcept = default;
-RuleSet& RuleSet::operator=(RuleSet&&) noexcept = default;
 RuleSet::~RuleSet() = default;
 
 void RuleSet::prepare() const {

@@ -24,7 +24,6 @@ public:
     /// request that would be asked or denied aloud.
     RuleSet(std::vector<Rule> rules, Action fallback);
     RuleSet(RuleSet&&) noexcept;
-    RuleSet& operator=(RuleSet&&) noexcept;
     ~RuleSet();
 
     /// From now on every verdict is the stricter one of both sets: a nested run narrows, and never widens.

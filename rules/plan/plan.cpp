@@ -163,11 +163,8 @@ void add_contest(Plan& plan, Operation operation, const Reasons& reasons) {
 }
 
 void hold_what_abi_holds(Plan& plan) {
-    plan.refer_held = plan.landlock_abi >= 2;
     plan.truncation_held = plan.landlock_abi >= 3;
-    plan.tcp_held = plan.landlock_abi >= 4;
-    plan.ioctl_held = plan.landlock_abi >= 5;
-    plan.abstract_held = plan.signals_held = plan.landlock_abi >= 6;
+    plan.signals_held = plan.landlock_abi >= 6;
 }
 
 /// Adds connect to the grant of a directory, with the rules behind it.

@@ -146,13 +146,10 @@ struct Plan {
     /// `minimal` only: no rule could allow connect or bind of a unix socket. The filter must then refuse
     /// socket(AF_UNIX) with EACCES (socketpair stays), because connect is not notified.
     bool unix_closed = false;
-    /// Rights that this ABI enforces. Before ABI 2 (`refer`) the kernel refuses every rename and link across
-    /// directories, so they are answered on behalf. Before ABI 3 (`truncation`) three calls must not be
-    /// continued, even if `StaticGrants` allows modify. These are an open with O_TRUNC, an openat2 (its flags
-    /// lie in memory) and truncate. TCP comes with ABI 4, device ioctls with 5; with 6, abstract sockets of
-    /// outside processes and signals to them.
-    bool refer_held = false, truncation_held = false, tcp_held = false, ioctl_held = false;
-    bool abstract_held = false, signals_held = false;
+    /// This ABI enforces these. Before ABI 3 (`truncation`) three calls must not be continued, even if
+    /// `StaticGrants` allows modify. These are an open with O_TRUNC, an openat2 (its flags lie in memory) and
+    /// truncate. Before ABI 6 signals to outside processes are decided one by one.
+    bool truncation_held = false, signals_held = false;
     /// The run makes no set-user-id or set-group-id bit but on directories. Calls whose mode holds one are
     /// notified under every plan, and openat2 always. A run without --keep-capabilities has it.
     bool set_ids_left_out = false;
@@ -174,7 +171,6 @@ public:
     /// `outer` are the grants of the run around a nested one; null: there is none. Only what both grant is
     /// then granted, because the Landlock domains of both hold.
     explicit StaticGrants(const Plan& plan, const StaticGrants* outer = nullptr);
-    StaticGrants(StaticGrants&&) noexcept;
     ~StaticGrants();
     /// Whether Landlock alone allows all of `operations` on the object at `path`; never metadata, connect or
     /// bind. The object may be a created, removed or renamed name: for create and remove the grant must be on

@@ -300,7 +300,6 @@ Finding RenameCheck::Rules::freed(const MoveRequest& move, OperationSet operatio
 
 RenameCheck::RenameCheck(const RuleSet& rules, const StaticGrants& grants, const RenameCheck* outer)
     : rules_(std::make_unique<const Rules>(rules, grants)), outer_(outer) {}
-RenameCheck::RenameCheck(RenameCheck&&) noexcept = default;
 RenameCheck::~RenameCheck() = default;
 
 Verdict RenameCheck::evaluate_link(std::string_view path, int error) const {

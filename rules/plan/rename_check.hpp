@@ -55,7 +55,6 @@ class RenameCheck {
 public:
     /// `outer` is the check of the run around a nested one; null: there is none. Both must then allow.
     RenameCheck(const RuleSet& rules, const StaticGrants& grants, const RenameCheck* outer = nullptr);
-    RenameCheck(RenameCheck&&) noexcept;
     ~RenameCheck();
 
     [[nodiscard]] MoveVerdict evaluate(const MoveRequest& request) const;

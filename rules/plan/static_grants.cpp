@@ -118,7 +118,6 @@ void StaticGrants::Table::beneath(std::string_view path, Visit visit) const {
 
 StaticGrants::StaticGrants(const Plan& plan, const StaticGrants* outer)
     : table_(std::make_unique<const Table>(plan)), outer_(outer) {}
-StaticGrants::StaticGrants(StaticGrants&&) noexcept = default;
 StaticGrants::~StaticGrants() = default;
 
 bool StaticGrants::allow(OperationSet operations, std::string_view path) const {

@@ -52,7 +52,7 @@ rules::Plan plan_of(const rules::RuleSet& rules) {
     input.reasons = false;
     rules::Plan plan = rules::make_plan(rules, input);
     // The container's PID and network namespaces hold these.
-    plan.signals_held = plan.abstract_held = true;
+    plan.signals_held = true;
     // The watch of each execve alone holds these rules (calls/exec/watch.hpp). It needs CAP_SYS_PTRACE,
     // without which no container can be entered.
     if (plan.notified.contains(Operation::execute)) {

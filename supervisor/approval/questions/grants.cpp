@@ -94,10 +94,9 @@ Grant grant_of(const Question& question, const Reply& reply) {
     return grant;
 }
 
-std::uint64_t Grants::add(const Question& question, const Reply& reply, std::int64_t now_ns) {
+std::uint64_t Grants::add(const Question& question, const Reply& reply) {
     Grant grant = grant_of(question, reply);
     grant.number = last_ + 1;
-    grant.given_ns = now_ns;
     return restore(std::move(grant)) ? last_ : 0;
 }
 

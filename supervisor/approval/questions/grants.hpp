@@ -21,7 +21,6 @@ struct Grant {
     Scope scope = Scope::object;
     Subject subject;  // Scope::tree: the object is the directory
     audit::Answerer who;
-    std::int64_t given_ns = 0;
     std::uint64_t used = 0;
 
     [[nodiscard]] bool covers(const Subject& asked) const;
@@ -45,7 +44,7 @@ public:
     static constexpr std::size_t max_grants = 256;
 
     /// The number of the new grant, 0 if there are too many.
-    std::uint64_t add(const Question& question, const Reply& reply, std::int64_t now_ns);
+    std::uint64_t add(const Question& question, const Reply& reply);
     /// Takes over a grant that was given before, with its number. False if that number is not higher than the
     /// last, or if there are too many.
     bool restore(Grant grant);

@@ -175,13 +175,13 @@ void QuestionQueue::note_answer(const Question& question, const Reply& reply) {
 bool QuestionQueue::settle(Questions::iterator asked, const Reply& wanted, ParkedCalls& out) {
     Reply reply = wanted;
     const Question& question = *asked->question;
-    const std::int64_t now = owner_.now_ns();
     std::uint64_t grant = 0;
     if (reply.scope != Scope::once && reply.action != rules::Action::kill) {
-        grant = grants_.add(question, reply, now);
+        grant = grants_.add(question, reply);
         if (grant == 0) reply.scope = Scope::once;
     }
-    const bool recorded = log_.answered(question, {reply, grant, now - asked->asked_ns, asked->count});
+    const bool recorded =
+        log_.answered(question, {reply, grant, owner_.now_ns() - asked->asked_ns, asked->count});
     if (!recorded) {
         if (grant != 0) static_cast<void>(grants_.revoke(grant));
         grant = 0;

@@ -66,7 +66,6 @@ public:
     /// Opens a regular file. Errors: EINVAL for anything else, else those of open(2).
     static Result<Reader> open(const std::string& path);
     Reader(Reader&&) noexcept;
-    Reader& operator=(Reader&&) noexcept;
     ~Reader();
 
     enum class Step { record, bad, end };

@@ -38,7 +38,7 @@ rules::Plan plan_with(rules::OperationSet notified) {
     rules::Plan plan;
     plan.landlock_abi = 7;
     plan.notified = notified;
-    plan.refer_held = plan.truncation_held = plan.tcp_held = plan.signals_held = plan.abstract_held = true;
+    plan.truncation_held = plan.signals_held = true;
     return plan;
 }
 
