@@ -170,10 +170,7 @@ void Front::start_cell(Connection& one, const std::shared_ptr<RexCall>& call, co
         return complete(call, e2b_error("resource_exhausted", "100 cells wait in this context"));
     call->cell = own;
     one.streamed = found->second.job;
-    found->second.calls.push_back(call);
-    hand_input_on(own, {0, call, found->first},
-                  "{\"input\":" + std::to_string(found->second.job) + ",\"id\":" + std::to_string(own) +
-                      ",\"text\":" + json_string(cell.line) + "}\n");
+    hand_line_on(own, call, *found, cell.line);
 }
 
 bool Front::give_line(RexCall& call, std::string_view line) {

@@ -123,6 +123,9 @@ private:
     // rex_calls.cpp
     void start_call(Connection& one, const std::string& body);
     void carry_out(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& body);
+    /// `call` waits for what the session answers to `line`, its input `own`.
+    void hand_line_on(std::uint64_t own, const std::shared_ptr<RexCall>& call,
+                      std::map<std::string, RexSession>::value_type& session, const std::string& line);
     void start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& text,
                        const std::string& session);
     void complete(const std::shared_ptr<RexCall>& call, RexAnswer answer);

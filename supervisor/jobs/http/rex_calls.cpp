@@ -91,11 +91,15 @@ void Front::carry_out(Connection& one, const std::shared_ptr<RexCall>& call, con
     }
     if (session->second.calls.size() >= max_queued_actions)
         return complete(call, refusal(503, "100 commands wait in this session"));
-    session->second.calls.push_back(call);
-    const std::uint64_t own = next_job_++;
-    hand_input_on(own, {0, call, request.session},
-                  "{\"input\":" + std::to_string(session->second.job) + ",\"id\":" + std::to_string(own) +
-                      ",\"text\":" + json_string(request.line) + "}\n");
+    hand_line_on(next_job_++, call, *session, request.line);
+}
+
+void Front::hand_line_on(std::uint64_t own, const std::shared_ptr<RexCall>& call,
+                         std::map<std::string, RexSession>::value_type& session, const std::string& line) {
+    session.second.calls.push_back(call);
+    hand_input_on(own, {0, call, session.first},
+                  "{\"input\":" + std::to_string(session.second.job) + ",\"id\":" + std::to_string(own) +
+                      ",\"text\":" + json_string(line) + "}\n");
 }
 
 void Front::start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call, const std::string& text,
