@@ -1,18 +1,13 @@
 #include "supervisor/calls/opaque.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <mutex>
 
 #include "base/test_switch.hpp"
-#include "base/unique_fd.hpp"
 #include "rules/model/rule.hpp"
 #include "supervisor/calls/resolve.hpp"
-#include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -32,10 +27,6 @@ const rules::Rule& opaque_rule() {
     return rule;
 }
 
-/// Fields of /proc/PID/stat (proc(5)): startcode to startstack, start_data to env_end.
-constexpr bool is_place(int field) { return (field >= 26 && field <= 28) || (field >= 45 && field <= 51); }
-constexpr std::size_t stack_place = 2;
-
 /// Whether `path` is the /proc directory of a process or thread, or the list of threads. Each file there is
 /// judged by itself.
 bool is_listing(std::string_view path) {
@@ -48,29 +39,7 @@ bool is_listing(std::string_view path) {
 
 }  // namespace
 
-std::optional<OpaqueMemories::Places> OpaqueMemories::places_of(pid_t process) {
-    const kernel::ReadingCaller reading;
-    const UniqueFd fd(::open(kernel::ProcPath(process, "stat").text, O_RDONLY | O_CLOEXEC));
-    char text[1024];
-    const ssize_t got = fd ? ::read(fd.get(), text, sizeof text) : -1;
-    if (got <= 0) return std::nullopt;
-    const std::string_view line(text, static_cast<std::size_t>(got));
-    // The name is the process's own choice, and may hold parentheses.
-    std::size_t at = line.rfind(") ");
-    if (at == std::string_view::npos) return std::nullopt;
-    Places places{};
-    std::size_t found = 0;
-    at += 2;
-    for (int field = 3; at < line.size() && found < places.size(); ++field) {
-        const std::size_t end = std::min(line.find(' ', at), line.size());
-        if (is_place(field)) std::from_chars(line.data() + at, line.data() + end, places[found++]);
-        at = end + 1;
-    }
-    if (found < places.size() || places[stack_place] == 0) return std::nullopt;
-    return places;
-}
-
-int OpaqueMemories::mark(const Places& places) {
+int OpaqueMemories::mark(const kernel::MemoryPlaces& places) {
     const std::unique_lock<std::shared_mutex> alone(reaching_);
     const std::unique_lock<std::shared_mutex> guard(mutex_);
     if (marks_.size() >= max_marks && !marks_.contains(places)) return ENOMEM;
@@ -81,7 +50,7 @@ int OpaqueMemories::mark(const Places& places) {
 
 bool OpaqueMemories::is_opaque(pid_t process) const {
     if (!any() || process <= 0) return false;
-    const auto places = places_of(process);
+    const auto places = kernel::memory_places(process);
     if (!places) return ::access(kernel::ProcPath(process, "stat").text, F_OK) == 0;
     const std::shared_lock<std::shared_mutex> guard(mutex_);
     return marks_.contains(*places);

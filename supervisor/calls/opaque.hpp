@@ -3,10 +3,9 @@
 // The kernel would then show nothing of such a process to callgate either, so that it could neither bind nor
 // open what is decided. So the call succeeds without reaching the kernel. What the kernel would have refused
 // to the other processes of the run is refused here. The mark belongs to the memory: fork, vfork and clone
-// pass it on, and execve(2) clears it. callgate sees none of these calls. But the kernel sets the places of
-// program, stack, arguments and environment at each execve, at random, and a copy of the memory keeps them.
-// They change in no other way, as the filter refuses PR_SET_MM. So they stand for the memory and all its
-// copies, whoever is whose parent by then, and no number of a process is remembered.
+// pass it on, and execve(2) clears it. callgate sees none of these calls. But the places of a memory tell it
+// and its copies from others (kernel/memory_places.hpp), whoever is whose parent by then. So no number of a
+// process is remembered.
 //
 // An attacker controls every process of the run but the opaque one. It may fork, end processes until a number
 // comes again, and make itself opaque. A process without random places (personality(2)) shares them with
@@ -22,27 +21,21 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <atomic>
-#include <cstdint>
-#include <optional>
+#include <cstddef>
 #include <set>
 #include <shared_mutex>
 #include <string_view>
 
 #include "rules/model/verdict.hpp"
+#include "supervisor/kernel/memory_places.hpp"
 
 namespace callgate::calls {
 
 class OpaqueMemories {
 public:
-    /// The places that an execve sets.
-    using Places = std::array<std::uint64_t, 10>;
-    /// Returns nothing if the kernel does not show them, or if there is no such process.
-    [[nodiscard]] static std::optional<Places> places_of(pid_t process);
-
     /// Waits until nobody reaches into another process. 0, or the errno of a list that is full.
-    [[nodiscard]] int mark(const Places& places);
+    [[nodiscard]] int mark(const kernel::MemoryPlaces& places);
     /// Whether any memory was ever marked in this run.
     [[nodiscard]] bool any() const { return any_.load(); }
     /// Whether the memory of `process` counts as opaque. False for a number that no process has.
@@ -65,7 +58,7 @@ private:
     std::atomic<bool> any_{false};
     std::shared_mutex reaching_;
     mutable std::shared_mutex mutex_;  // of marks_
-    std::set<Places> marks_;
+    std::set<kernel::MemoryPlaces> marks_;
 };
 
 }  // namespace callgate::calls

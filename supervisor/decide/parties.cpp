@@ -36,12 +36,13 @@ bool Parties::is_image(const audit::FileIdentity& file) const {
     return file.inode != 0 && inode_.load() == file.inode && device_.load() == file.device;
 }
 
-bool Parties::is_memory(const std::optional<Places>& places) const {
+bool Parties::is_memory(const std::optional<kernel::MemoryPlaces>& places) const {
     const std::lock_guard guard(lock_);
     return !places || !places_ || *places == *places_;
 }
 
-void Parties::go_on(Stage next, const audit::FileIdentity& image, const std::optional<Places>& places) {
+void Parties::go_on(Stage next, const audit::FileIdentity& image,
+                    const std::optional<kernel::MemoryPlaces>& places) {
     {
         const std::lock_guard guard(lock_);
         places_ = places;

@@ -14,7 +14,6 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -25,6 +24,7 @@
 #include "base/unique_fd.hpp"
 #include "rules/model/request.hpp"
 #include "supervisor/audit/write/record.hpp"
+#include "supervisor/kernel/memory_places.hpp"
 
 namespace callgate::calls {
 
@@ -47,18 +47,17 @@ public:
     [[nodiscard]] Stage stage_of(pid_t thread) const;
     [[nodiscard]] bool is_agent(pid_t thread) const { return stage_of(thread) == Stage::agent; }
     [[nodiscard]] bool is_own(const audit::FileIdentity& file) const;
-    /// The places of a memory, which each execution sets anew and a fork copies (calls/opaque.hpp).
-    using Places = std::array<std::uint64_t, 10>;
     /// Whether `file` is what runs in the agent: its program, or the interpreter of that.
     [[nodiscard]] bool is_image(const audit::FileIdentity& file) const;
     /// Whether this is the agent's memory, or a copy of it. True if either is not known.
-    [[nodiscard]] bool is_memory(const std::optional<Places>& places) const;
+    [[nodiscard]] bool is_memory(const std::optional<kernel::MemoryPlaces>& places) const;
 
     /// Names of the variables that the agent has, and nothing that it executes.
     [[nodiscard]] const std::vector<std::string>& variables() const { return variables_; }
 
     /// The command's process goes on to `next`, and runs `image` now. Nothing leads back from tools.
-    void go_on(Stage next, const audit::FileIdentity& image, const std::optional<Places>& places);
+    void go_on(Stage next, const audit::FileIdentity& image,
+               const std::optional<kernel::MemoryPlaces>& places);
     void leave() { stage_.store(Stage::tools); }
 
 private:
@@ -69,7 +68,7 @@ private:
     std::atomic<Stage> stage_;
     std::atomic<std::uint64_t> inode_{0}, device_{0};  // of the image; 0: none yet
     mutable std::mutex lock_;
-    std::optional<Places> places_;  // guarded by lock_
+    std::optional<kernel::MemoryPlaces> places_;  // guarded by lock_
 };
 
 /// The caller's party: tools where the rules know no parties. Read once for each call.

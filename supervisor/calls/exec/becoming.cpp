@@ -13,9 +13,9 @@
 #include "base/directory.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/arguments.hpp"
-#include "supervisor/calls/opaque.hpp"
 #include "supervisor/decide/observe.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
+#include "supervisor/kernel/memory_places.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::calls {
@@ -95,7 +95,7 @@ bool runs_agent(ExecCall& context) {
     const Parties& parties = *context.needs.parties;
     return ::stat(kernel::ProcPath(context.thread(), "exe").text, &status) == 0 &&
            parties.is_image(identity_of(status)) &&
-           parties.is_memory(OpaqueMemories::places_of(context.thread()));
+           parties.is_memory(kernel::memory_places(context.thread()));
 }
 
 Parties::Stage stage_after(ExecCall& context, std::span<const Object* const> files) {

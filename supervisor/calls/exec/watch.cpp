@@ -10,8 +10,8 @@
 #include "supervisor/calls/announced.hpp"
 #include "supervisor/calls/arguments.hpp"
 #include "supervisor/calls/exec/binfmt.hpp"
-#include "supervisor/calls/opaque.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
+#include "supervisor/kernel/memory_places.hpp"
 #include "supervisor/kernel/start_stack.hpp"
 #include "supervisor/kernel/tracer.hpp"
 
@@ -105,7 +105,7 @@ void Watch::executed() {
         if (!variables_taken()) return kill(nullptr);
         if (context_.needs.parties != nullptr && expected_.next != Parties::Stage::tools)
             context_.needs.parties->go_on(expected_.next, expected_.file,
-                                          OpaqueMemories::places_of(tracer_.process()));
+                                          kernel::memory_places(tracer_.process()));
         return tracer_.let_go();
     }
     if (is_binfmt_interpreter(*program)) return other_program(*program);

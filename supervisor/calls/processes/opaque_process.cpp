@@ -60,12 +60,12 @@ bool allows_no_core(pid_t thread) {
 /// The same for the other processes that the mark is about: a core of one that shares the memory holds all of
 /// it. One that is made meanwhile has the limit of its maker. Outside processes may have such places by
 /// chance.
-bool leaves_no_core(pid_t thread, const OpaqueMemories::Places& places, pid_t guardian) {
+bool leaves_no_core(pid_t thread, const kernel::MemoryPlaces& places, pid_t guardian) {
     const Directory entries(::opendir(*kernel::proc_root != 0 ? kernel::proc_root : "."));
     if (!entries || !allows_no_core(thread)) return false;
     while (const dirent* entry = ::readdir(entries.get())) {
         const auto process = static_cast<pid_t>(std::atoi(entry->d_name));
-        if (process > 0 && process != thread && OpaqueMemories::places_of(process) == places &&
+        if (process > 0 && process != thread && kernel::memory_places(process) == places &&
             kernel::descends_from(process, guardian) && check_enabled("opaque-core-shared") &&
             !allows_no_core(process))
             return false;
@@ -153,7 +153,7 @@ void handle_dumpable(ProcessCall& context) {
         return context.call.let_continue(), void();
     }
     if (context.word(1) != 0) return context.call.let_continue(), void();
-    const auto places = OpaqueMemories::places_of(context.thread());
+    const auto places = kernel::memory_places(context.thread());
     if (!context.call.waiting()) return;
     // The kernel hides by itself whatever it does not show to us, and makes no core of it.
     if (!places || !leaves_no_core(context.thread(), *places, context.needs.guardian))
