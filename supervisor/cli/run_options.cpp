@@ -136,7 +136,7 @@ approval::AskSettings read_ask(const Arguments& arguments, const std::string& ru
     ask.timeout = read_duration(arguments, "ask-timeout").value_or(ask.timeout);
     if (const auto value = arguments.value("notify")) {
         if (*value != "desktop") fail(arguments, "notify", *value, "desktop");
-        if (find_busctl() == nullptr)
+        if (find_busctl().empty())
             throw Failure(
                 arguments.origin("notify") +
                 " desktop: there is no busctl, which tells the desktop; install systemd, or leave it out");

@@ -96,6 +96,14 @@ std::vector<std::string> current_environment() {
     return all;
 }
 
+std::string system_program(std::string_view name) {
+    for (const char* const directory : {"/usr/bin/", "/bin/", "/run/current-system/sw/bin/"}) {
+        const std::string path = directory + std::string(name);
+        if (::access(path.c_str(), X_OK) == 0) return path;
+    }
+    return "";
+}
+
 Expected<std::string> read_regular_file(const std::string& path, std::size_t limit) {
     const auto unread = [] { return Problem{std::string("cannot be read: ") + std::strerror(errno)}; };
     const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

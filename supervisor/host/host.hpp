@@ -39,6 +39,10 @@ struct Places {
 /// callgate's own environment, "NAME=value".
 [[nodiscard]] std::vector<std::string> current_environment();
 
+/// The path of a program of the system; "" if there is none. It is never looked up by PATH, which may name a
+/// directory where agents write.
+[[nodiscard]] std::string system_program(std::string_view name);
+
 /// LoadContext::read_file. Reads regular files only, and never waits for a FIFO or a device. The problem says
 /// why a file cannot be read.
 [[nodiscard]] Expected<std::string> read_regular_file(const std::string& path, std::size_t limit);

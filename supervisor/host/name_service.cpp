@@ -19,18 +19,8 @@ namespace callgate {
 
 namespace {
 
-/// getent is never looked up by PATH, which may name a directory where agents write.
-constexpr std::array<const char*, 3> places_of_getent{"/usr/bin/getent", "/bin/getent",
-                                                      "/run/current-system/sw/bin/getent"};
-
 /// The longest answer about one name.
 constexpr std::size_t max_answer = std::size_t{1} << 20U;
-
-const char* find_getent() {
-    for (const char* const place : places_of_getent)
-        if (::access(place, X_OK) == 0) return place;
-    return nullptr;
-}
 
 /// A getent that runs, and the pipe with its answer.
 struct Question {
@@ -42,12 +32,12 @@ struct Question {
     throw std::runtime_error("cannot ask getent for " + key + ": " + why.message());
 }
 
-Question ask(const char* getent, const char* database, const std::string& key) {
+Question ask(const std::string& getent, const char* database, const std::string& key) {
     auto pipe = make_pipe();
     if (!pipe) cannot_ask(key, pipe.error());
     const std::array<std::pair<int, int>, 1> output{{{pipe->write.get(), STDOUT_FILENO}}};
-    auto child =
-        spawn(getent, {"getent", database, key}, current_environment(), output, SignalState::current());
+    auto child = spawn(getent.c_str(), {"getent", database, key}, current_environment(), output,
+                       SignalState::current());
     if (!child) cannot_ask(key, child.error());
     return {std::move(*child), std::move(pipe->read)};
 }
@@ -100,8 +90,8 @@ std::string home_in_line(std::string_view line) {
 
 std::string home_of(uid_t user) {
     if (std::string home = home_in_file(user); !home.empty()) return home;
-    const char* const getent = find_getent();
-    if (getent == nullptr) return "";
+    const std::string getent = system_program("getent");
+    if (getent.empty()) return "";
     const SignalsLetThrough anybody_may_end_it;
     std::string home;
     for_each_line(answer_of(ask(getent, "passwd", std::to_string(user))),

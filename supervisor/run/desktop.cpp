@@ -1,10 +1,5 @@
 #include "supervisor/run/desktop.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-
 #include "base/process/await_readable.hpp"
 #include "base/process/spawn.hpp"
 #include "base/reader_letters.hpp"
@@ -14,9 +9,6 @@
 namespace callgate {
 
 namespace {
-
-constexpr std::array<const char*, 3> places_of_busctl{"/usr/bin/busctl", "/bin/busctl",
-                                                      "/run/current-system/sw/bin/busctl"};
 
 /// A name for a notification, in which some desktops read mark-up.
 std::string bounded(std::string_view name) {
@@ -30,11 +22,7 @@ std::string bounded(std::string_view name) {
 
 }  // namespace
 
-const char* find_busctl() {
-    const auto* const found =
-        std::ranges::find_if(places_of_busctl, [](const char* place) { return ::access(place, X_OK) == 0; });
-    return found == places_of_busctl.end() ? nullptr : *found;
-}
+std::string find_busctl() { return system_program("busctl"); }
 
 std::vector<std::string> notification_words(const std::string& run, const approval::Question& first,
                                             std::size_t count) {
@@ -66,9 +54,9 @@ std::vector<std::string> notification_words(const std::string& run, const approv
 
 void Desktop::tell(const std::string& run, const approval::Question& first, std::size_t count) {
     if (sending_) return;
-    const char* const program = find_busctl();
-    if (program == nullptr) return ended(false);
-    auto child = spawn(program, notification_words(run, first, count), current_environment(), {},
+    const std::string program = find_busctl();
+    if (program.empty()) return ended(false);
+    auto child = spawn(program.c_str(), notification_words(run, first, count), current_environment(), {},
                        SignalState::current());
     if (!child) return ended(false);
     sending_.emplace(loop_, child->pidfd.release());

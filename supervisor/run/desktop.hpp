@@ -15,8 +15,8 @@
 
 namespace callgate {
 
-/// The path of busctl; null if there is none.
-[[nodiscard]] const char* find_busctl();
+/// The path of busctl; "" if there is none.
+[[nodiscard]] std::string find_busctl();
 
 /// The words of busctl that show the first of `count` questions of a run.
 [[nodiscard]] std::vector<std::string> notification_words(const std::string& run,
