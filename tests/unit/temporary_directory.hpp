@@ -12,7 +12,7 @@ struct TemporaryDirectory {
     TemporaryDirectory() {
         std::string name = (std::filesystem::temp_directory_path() / "callgate-test-XXXXXX").string();
         if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-        path = name;
+        path = std::filesystem::canonical(name);
     }
     ~TemporaryDirectory() { std::filesystem::remove_all(path); }
     TemporaryDirectory(const TemporaryDirectory&) = delete;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "agent/guardian.hpp"
+#include "tests/unit/temporary_directory.hpp"
 
 namespace callgate::agent::test {
 
@@ -31,24 +32,7 @@ inline std::string contents(const std::string& path) {
     return text.str();
 }
 
-class TemporaryDirectory {
-public:
-    TemporaryDirectory() {
-        char path[] = "/tmp/callgate-agent-test-XXXXXX";
-        if (::mkdtemp(path) == nullptr) throw std::runtime_error("mkdtemp");
-        path_ = path;
-    }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-    ~TemporaryDirectory() {
-        if (std::system(("rm -rf " + path_).c_str()) != 0) std::fputs("a test directory remains\n", stderr);
-    }
-    [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-    [[nodiscard]] const std::string& path() const { return path_; }
-
-private:
-    std::string path_;
-};
+using tests::TemporaryDirectory;
 
 /// tests/programs/agent_victim.c, beside the directory that this program lies in.
 inline std::string victim() {

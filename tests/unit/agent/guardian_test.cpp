@@ -249,7 +249,7 @@ TEST_CASE("dropping capabilities twice is as good as once") {
 TEST_CASE("limits, niceness and the working directory are set before the command starts") {
     TemporaryDirectory directory;
     LaunchParts launch = shell("{ pwd; ulimit -n; ulimit -S -c; nice; } > out");
-    launch.working_directory = UniqueFd(::open(directory.path().c_str(), O_PATH | O_CLOEXEC));
+    launch.working_directory = UniqueFd(::open(directory.path.c_str(), O_PATH | O_CLOEXEC));
     launch.limits = {{RLIMIT_NOFILE, {64, 64}}};
     launch.nice = 3;
     GuardedRun run(launch);
@@ -257,7 +257,7 @@ TEST_CASE("limits, niceness and the working directory are set before the command
     errno = 0;
     const int now = ::nice(0);
     CHECK(contents(directory / "out") ==
-          directory.path() + "\n64\n0\n" + std::to_string(std::min(now + 3, 19)) + "\n");
+          directory.path + "\n64\n0\n" + std::to_string(std::min(now + 3, 19)) + "\n");
 }
 
 TEST_CASE("the command stays in callgate's process group, the guardian leads a session of its own") {

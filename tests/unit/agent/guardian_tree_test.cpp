@@ -175,7 +175,7 @@ TEST_CASE("when the supervisor is killed the tree ends, its directory goes, and 
     std::ofstream(directory / "kept") << "kept\n";
     const ReportTarget report = open_report(directory / "report");
     LaunchParts launch =
-        shell("cd " + own + "; mkdir -p a/b/c; ln -s " + directory.path() + " a/link; echo x > a/b/file; " +
+        shell("cd " + own + "; mkdir -p a/b/c; ln -s " + directory.path + " a/link; echo x > a/b/file; " +
               daemon(directory) + "echo $$ > " + (directory / "command") + "; sleep 1000");
     launch.temporary_directory = own;
     launch.report = &report;

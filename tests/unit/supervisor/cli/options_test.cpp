@@ -13,6 +13,7 @@
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/cli/run_options.hpp"
 #include "supervisor/cli/verbs.hpp"
+#include "tests/unit/temporary_directory.hpp"
 
 namespace {
 
@@ -84,17 +85,6 @@ std::vector<rules::Rule> option_rules(Words words) {
 std::string rule_failure(Words words) {
     return failure([&] { (void)option_rules(words); });
 }
-
-struct WorkerBuffers {
-    std::string path;
-    WorkerBuffers() {
-        char name[] = "/tmp/callgate-options-XXXXXX";
-        path = std::filesystem::canonical(::mkdtemp(name));
-    }
-    WorkerBuffers(const WorkerBuffers&) = delete;
-    WorkerBuffers& operator=(const WorkerBuffers&) = delete;
-    ~WorkerBuffers() { std::filesystem::remove_all(path); }
-};
 
 }  // namespace
 
@@ -268,33 +258,33 @@ TEST_CASE("options of a run reach its configuration") {
 }
 
 TEST_CASE("path options allow a file, or everything beneath a directory") {
-    const WorkerBuffers buffers;
-    std::ofstream(buffers.path + "/file*") << "x";
-    std::filesystem::create_directory(buffers.path + "/dir");
-    std::filesystem::create_symlink("dir", buffers.path + "/link");
+    const tests::TemporaryDirectory directory;
+    std::ofstream(directory.path + "/file*") << "x";
+    std::filesystem::create_directory(directory.path + "/dir");
+    std::filesystem::create_symlink("dir", directory.path + "/link");
     const auto rules = option_rules(
-        {"-r", buffers.path + "/file*", "-w", buffers.path + "/link", "-x", buffers.path + "/absent"});
+        {"-r", directory.path + "/file*", "-w", directory.path + "/link", "-x", directory.path + "/absent"});
     REQUIRE(rules.size() == 3);
-    CHECK(rules[0].when.path[0].matches(buffers.path + "/file*"));
-    CHECK_FALSE(rules[0].when.path[0].matches(buffers.path + "/file2"));
-    CHECK_FALSE(rules[0].when.path[0].matches(buffers.path + "/file*/x"));
+    CHECK(rules[0].when.path[0].matches(directory.path + "/file*"));
+    CHECK_FALSE(rules[0].when.path[0].matches(directory.path + "/file2"));
+    CHECK_FALSE(rules[0].when.path[0].matches(directory.path + "/file*/x"));
     CHECK(rules[0].operations == rules::OperationSet{rules::Operation::read});
-    CHECK(rules[1].when.path[0].matches(buffers.path + "/dir/x"));
+    CHECK(rules[1].when.path[0].matches(directory.path + "/dir/x"));
     CHECK(rules[1].operations == (rules::write_operations | rules::OperationSet{rules::Operation::read}));
-    CHECK(rules[2].when.path[0].matches(buffers.path + "/absent/x"));
+    CHECK(rules[2].when.path[0].matches(directory.path + "/absent/x"));
     CHECK(rules[2].operations == rules::OperationSet{rules::Operation::read, rules::Operation::execute});
     CHECK(rules[0].id == "option-read#1");
     CHECK(rules[0].action == rules::Action::allow);
 }
 
 TEST_CASE("a path option can name a pattern of names in one directory, which is no pattern itself") {
-    const WorkerBuffers buffers;
-    std::filesystem::create_directory(buffers.path + "/di[r]");
-    std::filesystem::create_symlink("di[r]", buffers.path + "/link");
-    const auto rules = option_rules({"-w", "glob:" + buffers.path + "/link/x.tmp.*", "-d", "glob:/a*/b*"});
-    CHECK(rules[0].when.path[0].matches(buffers.path + "/di[r]/x.tmp.17"));
-    CHECK_FALSE(rules[0].when.path[0].matches(buffers.path + "/dir/x.tmp.17"));
-    CHECK_FALSE(rules[0].when.path[0].matches(buffers.path + "/di[r]/x.tmp.17/beneath"));
+    const tests::TemporaryDirectory directory;
+    std::filesystem::create_directory(directory.path + "/di[r]");
+    std::filesystem::create_symlink("di[r]", directory.path + "/link");
+    const auto rules = option_rules({"-w", "glob:" + directory.path + "/link/x.tmp.*", "-d", "glob:/a*/b*"});
+    CHECK(rules[0].when.path[0].matches(directory.path + "/di[r]/x.tmp.17"));
+    CHECK_FALSE(rules[0].when.path[0].matches(directory.path + "/dir/x.tmp.17"));
+    CHECK_FALSE(rules[0].when.path[0].matches(directory.path + "/di[r]/x.tmp.17/beneath"));
     CHECK(rules[1].when.path[0].matches("/a*/bc"));
     CHECK_FALSE(rules[1].when.path[0].matches("/ac/bc"));
     CHECK(option_rules({"-r", "glob:~/.x*"})[0].when.path[0].matches("/home/u/.xy"));
@@ -369,18 +359,22 @@ TEST_CASE("rule sources: agent is the default profile, and only rule sets of one
 }
 
 TEST_CASE("home, the root and what lies above home are work directories only by name") {
-    const WorkerBuffers buffers;
-    std::filesystem::create_directories(buffers.path + "/home/project");
-    const Places places{
-        .home = buffers.path + "/home", .config = "", .state = "", .runtime = "", .homes = "", .binary = ""};
+    const tests::TemporaryDirectory directory;
+    std::filesystem::create_directories(directory.path + "/home/project");
+    const Places places{.home = directory.path + "/home",
+                        .config = "",
+                        .state = "",
+                        .runtime = "",
+                        .homes = "",
+                        .binary = ""};
     CHECK(cli::is_wide("/", places));
-    CHECK(cli::is_wide(buffers.path + "/home", places));
-    CHECK(cli::is_wide(buffers.path, places));
-    CHECK_FALSE(cli::is_wide(buffers.path + "/home/project", places));
-    CHECK_FALSE(cli::is_wide(buffers.path + "/ho", places));
-    const Arguments named = parse("run", {"--workdir", buffers.path + "/home", "true"});
-    CHECK(cli::choose_workdir(named, places, true) == buffers.path + "/home");
-    const Arguments absent = parse("run", {"--workdir", buffers.path + "/none", "true"});
+    CHECK(cli::is_wide(directory.path + "/home", places));
+    CHECK(cli::is_wide(directory.path, places));
+    CHECK_FALSE(cli::is_wide(directory.path + "/home/project", places));
+    CHECK_FALSE(cli::is_wide(directory.path + "/ho", places));
+    const Arguments named = parse("run", {"--workdir", directory.path + "/home", "true"});
+    CHECK(cli::choose_workdir(named, places, true) == directory.path + "/home");
+    const Arguments absent = parse("run", {"--workdir", directory.path + "/none", "true"});
     CHECK(failure([&] { (void)cli::choose_workdir(absent, places, true); }).find("No such file") !=
           std::string::npos);
 }

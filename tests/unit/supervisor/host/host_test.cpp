@@ -11,24 +11,12 @@
 #include <fstream>
 
 #include "supervisor/host/built_in_rules.hpp"
+#include "tests/unit/temporary_directory.hpp"
 
 namespace {
 
 using callgate::canonical;
-
-/// A directory of its own that is gone at the end.
-struct TemporaryDirectory {
-    std::string path;
-    TemporaryDirectory() {
-        char name[] = "/tmp/callgate-host-XXXXXX";
-        path = ::mkdtemp(name);
-        path = std::filesystem::canonical(path);
-    }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-    ~TemporaryDirectory() { std::filesystem::remove_all(path); }
-    [[nodiscard]] std::string operator/(const char* name) const { return path + "/" + name; }
-};
+using callgate::tests::TemporaryDirectory;
 
 /// Sets a variable and puts it back.
 struct Variable {

@@ -43,8 +43,7 @@ TEST_CASE("no ABI lets a target make, rename or link a symbolic link by itself")
     REQUIRE(::symlink("nowhere", (directory / "there").c_str()) == 0);
     for (int abi = 1; abi <= kernel_landlock_abi(); ++abi) {
         CAPTURE(abi);
-        const UniqueFd ruleset =
-            ruleset_of(plan(abi, {grant(directory.path(), true, rules::file_operations)}));
+        const UniqueFd ruleset = ruleset_of(plan(abi, {grant(directory.path, true, rules::file_operations)}));
         const auto under = [&](const std::function<int()>& body) { return in_domain(ruleset, body); };
         CHECK(under([&] { return result_of(::symlink("x", (directory / "made").c_str())); }) == EACCES);
         CHECK(under([&] {
@@ -77,7 +76,7 @@ TEST_CASE("each operation grants its own calls and no others") {
     const int abi = kernel_landlock_abi();
     std::ofstream(directory / "file") << "x\n";
     const auto under = [&](OperationSet operations, const std::function<int()>& body) {
-        return in_domain(ruleset_of(plan(abi, {grant(directory.path(), true, operations)})), body);
+        return in_domain(ruleset_of(plan(abi, {grant(directory.path, true, operations)})), body);
     };
     const auto truncate = [&] { return result_of(::truncate((directory / "file").c_str(), 1)); };
     const auto make = [&] { return result_of(::mkdir((directory / "made").c_str(), 0700)); };
@@ -111,7 +110,7 @@ TEST_CASE("create and remove together let files move between directories of the 
     ::mkdir((directory / "b").c_str(), 0700);
     std::ofstream(directory / "a/file") << "x\n";
     const UniqueFd ruleset = ruleset_of(
-        plan(kernel_landlock_abi(), {grant(directory.path(), true, {Operation::create, Operation::remove})}));
+        plan(kernel_landlock_abi(), {grant(directory.path, true, {Operation::create, Operation::remove})}));
     CHECK(in_domain(ruleset, [&] {
               return result_of(::rename((directory / "a/file").c_str(), (directory / "b/file").c_str()));
           }) == 0);
