@@ -209,7 +209,7 @@ LookUps::Decided LookUps::judge(const Waiting& one) {
     Decided decided{.verdict = evaluate(name, one.asker)};
     if (decided.verdict.action >= Action::deny) return decided;
     if (one.asker.over) {
-        deny_here(decided, "the socket that asked is not known, and may be of a nested run");
+        deny_here(decided, "the nested run that asked has ended");
         return decided;
     }
     if (!one.query.host_name || name.size() > 253) {
