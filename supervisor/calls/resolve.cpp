@@ -164,6 +164,7 @@ Result<Object> walked_object(const PathRequest& request) {
     if (!place) return place.error();
     Object named;
     if (::fstat(again.get(), &named.status) != 0) return errno_code();
+    named.in_procfs = lies_in_procfs(again.get(), named.status);
     named.pin = std::move(again);
     named.path = std::move(place->path);
     return named;

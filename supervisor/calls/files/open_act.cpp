@@ -4,13 +4,11 @@
 // pin, or by its inode if it had to be opened by name. A new one is made with O_EXCL. Opening may block
 // (FIFOs, devices): that is announced, and interrupted as the caller would be.
 #include <linux/capability.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include <climits>
 
@@ -56,9 +54,7 @@ bool may_be_unlisted(const struct stat& object) {
 /// A setting that each PID namespace has of its own, from Linux 6.14 on. Whoever opens it gets the one of its
 /// own namespace, which is the agent's here.
 bool is_set_by_pid_namespace(const Object& object) {
-    struct statfs system {};
-    return object.path.ends_with("/sys/kernel/pid_max") && ::fstatfs(object.pin.get(), &system) == 0 &&
-           system.f_type == PROC_SUPER_MAGIC;
+    return object.in_procfs && object.path.ends_with("/sys/kernel/pid_max");
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 namespace callgate::calls {
 
 bool OwnIds::exhausted(std::uint32_t semaphores) const {
-    const bool too_many = semaphores_ + semaphores > max_semaphores && check_enabled("semaphores");
-    if (made_ >= agent::CreatedIpc::max_ids || too_many || also_ == nullptr)
-        return made_ >= agent::CreatedIpc::max_ids || too_many;
+    const bool full = made_ >= agent::CreatedIpc::max_ids ||
+                      (semaphores_ + semaphores > max_semaphores && check_enabled("semaphores"));
+    if (full || also_ == nullptr) return full;
     const auto held = also_->lock();
     return also_->exhausted(semaphores);
 }

@@ -259,7 +259,9 @@ bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait took, Wait& next) 
 bool TreeLimits::names_exceeded(Wait& next) {
     if (!settings_.limits.memory || !groups_.hold_memory() || !check_enabled("memory-of-names")) return false;
     const auto began = Clock::now();
-    const std::uint64_t names = meter_.shared_names(gain(shared_memory_of_host(), shared_at_start_));
+    const auto [listed, whole] = meter_.shared_names();
+    const std::uint64_t names =
+        whole ? listed : std::max(listed, gain(shared_memory_of_host(), shared_at_start_));
     if (names == 0) return false;
     shared_names_ = std::max(shared_names_, names);
     const Wait pause = due(names, *settings_.limits.memory, fastest_names);

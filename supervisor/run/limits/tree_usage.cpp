@@ -313,7 +313,7 @@ HiddenBytes TreeMeter::hidden(const std::vector<dev_t>& devices) const {
     return bytes;
 }
 
-std::uint64_t TreeMeter::shared_names(std::uint64_t gained) const {
+SharedNames TreeMeter::shared_names() const {
     constexpr std::uint64_t each = 1024;  // of the kernel's memory for an inode and its name, about
     std::set<std::pair<std::uint64_t, std::uint64_t>> own;
     for (const agent::CreatedIpc* const made : made_)
@@ -329,8 +329,7 @@ std::uint64_t TreeMeter::shared_names(std::uint64_t gained) const {
             directories.push_back(shared_memory_place + '/' + entry->d_name);
     }
     const DiskUsage usage = disk_usage(directories);
-    const std::uint64_t bytes = usage.others + usage.names * each;
-    return usage.whole ? bytes : std::max(bytes, gained);
+    return {usage.others + usage.names * each, usage.whole};
 }
 
 std::uint64_t shared_memory_of_host() {

@@ -37,6 +37,12 @@ struct HiddenBytes {
     bool unlisted = false;      // there may be more such files than can be listed
 };
 
+/// Names beneath the run's own directories in /dev/shm.
+struct SharedNames {
+    std::uint64_t bytes = 0;
+    bool whole = true;  // else there may be more than could be listed
+};
+
 /// Reads /proc, and remembers processes that have ended. Used by one thread.
 class TreeMeter {
 public:
@@ -53,8 +59,8 @@ public:
     /// Bytes that living processes and those that ended since have written (wchar of /proc/PID/io).
     std::uint64_t written();
     /// Bytes of the names beneath the run's own directories in /dev/shm. callgate makes them, so the run's
-    /// control group does not have them. If they cannot be listed it may be `gained`, as above.
-    [[nodiscard]] std::uint64_t shared_names(std::uint64_t gained) const;
+    /// control group does not have them.
+    [[nodiscard]] SharedNames shared_names() const;
     /// Unlinked files on these devices; memory for no devices.
     [[nodiscard]] HiddenBytes hidden(const std::vector<dev_t>& devices) const;
 
