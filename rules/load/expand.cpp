@@ -98,7 +98,8 @@ private:
     }
     [[nodiscard]] bool holds_packages(std::size_t visit, const FileTree::Entry& entry) const;
     void anchor(WalkStates::Number state, const std::string& directory) const;
-    void look_at(std::size_t visit, const std::string& directory, const FileTree::Entry& entry);
+    void look_into(std::size_t visit);
+    [[nodiscard]] bool look_at(std::size_t visit, const std::string& directory, const FileTree::Entry& entry);
 
     Expander& expander_;
     const Questions& questions_;
@@ -138,32 +139,48 @@ void Search::anchor(WalkStates::Number state, const std::string& directory) cons
     }
 }
 
-void Search::look_at(std::size_t visit, const std::string& directory, const FileTree::Entry& entry) {
+/// Returns false if the entry does not matter: its path is no match and nothing beneath it can be.
+bool Search::look_at(std::size_t visit, const std::string& directory, const FileTree::Entry& entry) {
     names_.find(entry.name, hits_);
     const bool enters = entry.directory && !entry.symbolic_link;
-    if (hits_.empty() && !enters) return;
-    if (sources_ && enters && holds_packages(visit, entry)) return;
+    if (hits_.empty() && !enters) return false;
+    if (sources_ && enters && holds_packages(visit, entry)) return true;
     const WalkStates::Number state = visits_[visit].state;
+    bool matters = enters;
     for (const StepHit& hit : hits_) {
         const Walk& walk = *questions_[hit.walk]->walk;
-        if (walk.met(walk.after(states_.positions(state, hit.walk), hit.steps)))
-            questions_[hit.walk]->meet(child(directory, entry.name));
+        if (!walk.met(walk.after(states_.positions(state, hit.walk), hit.steps))) continue;
+        questions_[hit.walk]->meet(child(directory, entry.name));
+        matters = true;
     }
-    if (!enters) return;
+    if (!enters) return matters;
     if (sources_ && !hits_.empty()) anchor(state, child(directory, entry.name));
     const WalkStates::Number next = hits_.empty() ? states_.otherwise(state) : states_.after(state, hits_);
     if (next != WalkStates::none) visits_.push_back({entry.name, visit, visits_[visit].level + 1, next});
+    return true;
+}
+
+void Search::look_into(std::size_t visit) {
+    const std::string directory = path(visit);
+    KnownListings* const known = expander_.known();
+    if (const auto before = known != nullptr ? known->find(directory) : std::nullopt) {
+        for (const FileTree::Entry& entry : *before) (void)look_at(visit, directory, entry);
+        return;
+    }
+    auto entries = expander_.entries(directory);
+    if (!entries) {
+        unreadable_.push_back(visit);
+        return;
+    }
+    std::erase_if(*entries, [&](const FileTree::Entry& entry) { return !look_at(visit, directory, entry); });
+    if (known != nullptr) known->add(std::move(*entries));
 }
 
 bool Search::run() {
     visits_.push_back({"", 0, 0, states_.start()});
     for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
         if (expander_.stopped() || unreadable_.size() > Expander::max_kept || states_.full()) return false;
-        const std::string directory = path(visit);
-        const auto entries = expander_.entries(directory);
-        if (!entries) unreadable_.push_back(visit);
-        for (std::size_t index = 0; entries && index < entries->size(); ++index)
-            look_at(visit, directory, (*entries)[index]);
+        look_into(visit);
     }
     return unreadable_.size() <= Expander::max_kept;
 }
@@ -181,7 +198,8 @@ bool is_walked(const Glob::Branch& branch) { return !branch.literal && !branch.h
 
 }  // namespace
 
-Expander::Expander(const FileTree& tree, Clock now) : tree_(tree), now_(std::move(now)) {}
+Expander::Expander(const FileTree& tree, KnownListings* known, Clock now)
+    : tree_(tree), known_(known), now_(std::move(now)) {}
 Expander::~Expander() = default;
 
 /// A directory with more entries than are left is as one that cannot be read.
@@ -218,6 +236,11 @@ void Expander::answer(const std::string& head, bool sources) {
             walked.push_back(one.get());
     }
     if (walked.empty() || tree_.kind(head) != FileTree::Kind::directory) return;
+    if (known_ != nullptr) {
+        std::vector<std::string> patterns;
+        for (const Question* const one : walked) patterns.push_back(one->remainder);
+        known_->begin(head, patterns);
+    }
     Search search(*this, walked, sources);
     if (!search.run()) {
         for (Question* const one : walked) one->keep_whole();

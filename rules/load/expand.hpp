@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "rules/load/known_listings.hpp"
 #include "rules/model/glob.hpp"
 #include "rules/plan/plan.hpp"
 
@@ -47,7 +48,9 @@ public:
     /// Bound on unreadable directories of one walk.
     static constexpr std::size_t max_kept = 256;
 
-    explicit Expander(const FileTree& tree, Clock now = std::chrono::steady_clock::now);
+    /// `known` may be null: every directory is then listed.
+    explicit Expander(const FileTree& tree, KnownListings* known = nullptr,
+                      Clock now = std::chrono::steady_clock::now);
     Expander(const Expander&) = delete;
     Expander& operator=(const Expander&) = delete;
     ~Expander();
@@ -66,15 +69,17 @@ public:
     struct Question;
     /// Whether a bound is reached.
     [[nodiscard]] bool stopped() const { return entries_ >= max_entries || now_() >= *until_; }
-    /// The directory is read. Nothing is returned if that fails.
+    /// The directory is read, whatever is known of it. Nothing is returned if that fails.
     [[nodiscard]] std::optional<std::vector<FileTree::Entry>> entries(const std::string& directory);
     [[nodiscard]] const FileTree& tree() const { return tree_; }
+    [[nodiscard]] KnownListings* known() const { return known_; }
 
 private:
     Question& question(const Glob::Branch& branch, bool sources);
     void answer(const std::string& head, bool sources);
 
     const FileTree& tree_;
+    KnownListings* known_;
     Clock now_;
     std::optional<std::chrono::steady_clock::time_point> until_;
     std::map<std::pair<std::string, bool>, std::vector<std::unique_ptr<Question>>> questions_;

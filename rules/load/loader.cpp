@@ -23,7 +23,7 @@ public:
           context_(context),
           patterns_(context),
           files_(context, patterns_, result_.diagnostics, sources.profile_text) {
-        if (context.tree != nullptr) expander_.emplace(*context.tree);
+        if (context.tree != nullptr) expander_.emplace(*context.tree, context.known_listings);
     }
 
     LoadedRules run();

@@ -18,6 +18,7 @@
 
 #include "base/expected.hpp"
 #include "rules/load/diagnostic.hpp"
+#include "rules/load/known_listings.hpp"
 #include "rules/load/load_snapshot.hpp"
 #include "rules/load/shipped.hpp"
 #include "rules/match/rule_set.hpp"
@@ -44,6 +45,8 @@ struct LoadContext {
     std::function<Expected<std::string>(const std::string& path, std::size_t limit)> read_file;
     /// The files at start, for `expand`.
     const FileTree* tree = nullptr;
+    /// The findings of earlier starts for `expand`; may be null.
+    KnownListings* known_listings = nullptr;
     /// Returns the canonical form of a literal path head (symbolic links resolved), or the path itself if it
     /// does not exist.
     std::function<std::string(const std::string&)> canonical;

@@ -14,6 +14,7 @@
 #include "supervisor/cli/rule_options.hpp"
 #include "supervisor/host/built_in_rules.hpp"
 #include "supervisor/host/link_record.hpp"
+#include "supervisor/host/listing_record.hpp"
 #include "supervisor/nested/outer_run.hpp"
 
 namespace callgate::cli {
@@ -123,10 +124,12 @@ void settle_links(const RequestedRun& requested, LinkedPaths linked, Compiled& c
 /// not, because nothing would say so. Jobs are quiet: a model may have chosen their command, and gets no
 /// agent's login by that.
 CompiledRules load_rules(const Arguments& arguments, const RequestedRun& requested,
-                         const TerminalChoice& terminal, const rules::FileTree& tree) {
+                         const TerminalChoice& terminal, const rules::FileTree& tree,
+                         ListingRecord& listings) {
     const Request& request = requested.request;
     rules::LoadContext context =
         host_context(requested.places, request.workdir, request.temporary_directory, tree);
+    context.known_listings = &listings;
     if (!request.lasting_home.empty()) context.user_home = std::exchange(context.home, request.lasting_home);
     const GitRepository repository = choose_repository(context, requested.places);
     refresh_pointer(repository);
@@ -167,7 +170,9 @@ std::string denials_file(const Request& request) {
 Compiled compile(const Arguments& arguments, const RequestedRun& requested, TerminalChoice terminal,
                  const rules::FileTree& tree) {
     const Request& request = requested.request;
-    CompiledRules made = load_rules(arguments, requested, terminal, tree);
+    // A nested run can neither read nor write the record.
+    ListingRecord listings(request.outer == nullptr ? requested.places.state : "");
+    CompiledRules made = load_rules(arguments, requested, terminal, tree, listings);
     Compiled compiled;
     compiled.rules = compiled.enforced = std::move(made.loaded.rules);
     compiled.plan = std::move(made.plan);
@@ -182,6 +187,7 @@ Compiled compile(const Arguments& arguments, const RequestedRun& requested, Term
     if (request.mode == Mode::audit)
         observe_rules(std::move(made.choice.sources.built_in), tree, request.quiet, compiled);
     settle_links(requested, std::move(made.choice.linked), compiled);
+    listings.save();
     compiled.name_files =
         request.outer == nullptr && std::ranges::any_of(compiled.rules->rules(), [](const rules::Rule& rule) {
             return rule.built_in && rule.id == name_files_rule;

@@ -2,7 +2,11 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from pathlib import Path
 
+import harness
 import toolchains
 
 DEEP = "src/main/java/com/example/app/web/admin/forms"
@@ -115,3 +119,61 @@ def test_an_open_beside_a_deep_directory_is_left_to_the_kernel(box):
     assert result.code == 1, result.describe()
     names = [json.dumps(one) for one in result.decisions()]
     assert not [name for name in names if "/work/a/" in name], names
+
+
+def wide(box) -> Tree:
+    """A tree of so many directories that a start keeps what it found. Only a change time that is over counts."""
+    place = Tree(box, **{f"wide/d{number}/notes": b"notes\n" for number in range(200)}, **{"wide/d7/.env": b"SECRET=1\n"})
+    place.renew()
+    made = max(path.stat().st_ctime for path in (place.work / "wide").iterdir())
+    harness.until(lambda: time.time() > made + 3, "the change times are over")
+    return place
+
+
+def read_secrets(place: Tree, *names: str) -> str:
+    result = place.run(["cat", "wide/d1/notes", *(f"wide/{name}/.env" for name in names)])
+    assert "notes" in result.text, result.describe()
+    return result.text
+
+
+def kept(box) -> Path:
+    """The record of what a start found, for later ones."""
+    [record] = [path for path in (box.state / "callgate/listings").iterdir() if b"/wide/d7\0" in path.read_bytes()]
+    return record
+
+
+def test_a_later_start_sees_secrets_that_were_put_there_since(box):
+    """The control is each of them bare. The run cannot reach what starts keep."""
+    place = wide(box)
+    assert "SECRET" not in read_secrets(place, "d7")
+    record = kept(box)
+    before = (record.stat().st_ino, record.stat().st_mode & 0o777, record.read_bytes())
+    assert before[1] == 0o600 and record.stat().st_uid == box.user.uid
+    reach = place.run(["sh", "-c", f"echo >> {record}; mv {record} record; ln {record} record; rm {record}; cat {record}; ls {record.parent}; touch {record}"])
+    assert reach.code != 0 and not reach.text and not (place.work / "record").exists(), reach.describe()
+    assert (record.stat().st_ino, record.stat().st_mode & 0o777, record.read_bytes()) == before
+    box.file(place.work / "wide/d9/.env", b"SECRET=2\n")
+    (place.work / "wide/d11/notes").rename(place.work / "wide/d11/.env")
+    (place.work / "wide/d13").rename(place.work / "wide/d15/inner")
+    os.link(place.work / "wide/d7/.env", place.work / "wide/d17/.env")
+    (place.work / "wide/d7").rename(place.work / "wide/d19/inner")
+    later = ("d9", "d17", "d19/inner")
+    bare = place.run(["cat", *(f"wide/{name}/.env" for name in later)], supervised=False)
+    assert bare.code == 0 and bare.text.count("SECRET") == len(later), bare.describe()
+    assert "SECRET" not in read_secrets(place, *later)
+    assert "notes" not in place.run(["cat", "wide/d11/.env"]).text
+    clean(place.run(["cat", "wide/d15/inner/notes"]))
+
+
+def test_what_a_start_found_is_believed_only_if_the_user_alone_can_have_written_it(box):
+    """The control is a record that its user has forged."""
+    place = wide(box)
+    assert "SECRET" not in read_secrets(place, "d7")
+    record = kept(box)
+    whole = record.read_bytes()
+    assert b"\0f.env\0" in whole
+    record.write_bytes(whole.replace(b"\0f.env\0", b"\0"))
+    assert "SECRET" in read_secrets(place, "d7")
+    record.chmod(0o660)
+    assert "SECRET" not in read_secrets(place, "d7")
+    assert b"\0f.env\0" in kept(box).read_bytes()

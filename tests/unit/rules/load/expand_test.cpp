@@ -87,7 +87,7 @@ TEST_CASE("a walk that stops for time keeps the pattern as it was written, and s
     for (const int last : {2, 3, 4}) {
         // The clock stands still for so many looks, and then the time is over.
         looks = 0;
-        Expander expander(tree, [&] { return ++looks > last ? now + Expander::max_time : now; });
+        Expander expander(tree, nullptr, [&] { return ++looks > last ? now + Expander::max_time : now; });
         const Expansion expansion = expander.expand(compile("/w/**/.env"));
         CHECK(expansion.kept == Texts{"/w"});
         REQUIRE(expansion.globs.size() == 1);
@@ -97,7 +97,7 @@ TEST_CASE("a walk that stops for time keeps the pattern as it was written, and s
         CHECK(later.globs[0].text() == "/w/a/*.key");
         CHECK(later.kept == Texts{"/w/a", "/w/b"});
     }
-    Expander expander(tree, [&] { return now + Expander::max_time - std::chrono::nanoseconds(1); });
+    Expander expander(tree, nullptr, [&] { return now + Expander::max_time - std::chrono::nanoseconds(1); });
     CHECK(expander.expand(compile("/w/**/.env")).globs.size() == 2);
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("a directory with more entries than are left keeps the pattern, and a 
         tree.file("/w/b/c/f" + std::to_string(index));
     }
     tree.file("/w/b/c/d/.env");
-    Expander expander(tree, [] { return std::chrono::steady_clock::time_point(); });
+    Expander expander(tree, nullptr, [] { return std::chrono::steady_clock::time_point(); });
     const Expansion expansion = expander.expand(compile("/w/**/.env"));
     // /w/b/c has more entries than are left, so it keeps the pattern, and the walk ends.
     CHECK(expansion.kept == Texts{"/w/b/c"});
@@ -261,7 +261,7 @@ TEST_CASE("names that lead many patterns to many positions make the walk keep al
     for (const std::size_t names : {count - 2, count}) {
         MemoryTree tree;
         fill(tree, names);
-        Expander expander(tree, [] { return std::chrono::steady_clock::time_point(); });
+        Expander expander(tree, nullptr, [] { return std::chrono::steady_clock::time_point(); });
         for (std::size_t index = 0; index < count; ++index)
             expander.announce(compile("/w/**/d" + std::to_string(index) + "/**/secret"));
         const Expansion expansion = expander.expand(compile("/w/**/d0/**/secret"));
