@@ -73,7 +73,7 @@ def programs(about: dict, rows: Rows) -> Iterator[str]:
 
 def starts(about: dict, rows: Rows) -> Iterator[str]:
     columns = {"native": "no sandbox", "same steps": "the kernel's part", "static": "callgate, static rules", "default": "callgate, default profile",
-               "default deny": "the same, one denied pattern", "find": "`find . -name none`"}
+               "default deny": "the same, one denied pattern", "first run": "default profile, first run", "find": "`find . -name none`"}
     names = [name for name in rows if name.startswith("start, ")]
     yield from table(["", *columns.values()],
                      ([name.removeprefix("start, "), *(number(rows[name].median(one) / 1e6) if one in rows[name] else "" for one in columns)]

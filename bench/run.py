@@ -136,7 +136,9 @@ def main() -> int:
         return results.compare(old, results.read(new[0])[1])
     if os.geteuid() == 0 and not options.root:
         with tempfile.TemporaryDirectory(prefix="callgate-bench.") as root:
-            in_memory = 'mount -t tmpfs -o mode=755 bench "$0" && exec "$@"'
+            # The home of the bench is also the account's, as a user's is: rules are about both where they differ.
+            in_memory = ('mount -t tmpfs -o mode=755 bench "$0" && sed "s|^root:\\([^:]*:[^:]*:[^:]*:[^:]*\\):[^:]*|root:\\1:$0/home|" '
+                         '/etc/passwd > "$0/passwd" && mount --bind "$0/passwd" /etc/passwd && exec "$@"')
             return subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", in_memory, root, sys.executable,
                                    *sys.argv, "--root", root], check=False).returncode
     root = options.root or Path(tempfile.mkdtemp(prefix="callgate-bench."))
