@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@ namespace {
 constexpr std::string_view form = "callgate listings 1", end_of_file = "end";
 constexpr char field_end = '\0';
 
-constexpr std::size_t max_size = std::size_t{64} << 20U;
+constexpr std::size_t max_size = std::size_t{16} << 20U;
 constexpr std::size_t max_files = 32;
 /// To list so many directories takes longer than to read and write the record.
 constexpr std::size_t many = 128;
@@ -166,11 +167,15 @@ bool ListingRecord::is_trusted(const std::string& directory, std::uint64_t devic
 }
 
 std::optional<ListingRecord::Stamp> ListingRecord::stamp(const std::string& directory) {
-    struct stat status {};
-    if (::lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-        !is_trusted(directory, status.st_dev))
+    constexpr unsigned wanted = STATX_TYPE | STATX_INO | STATX_CTIME;
+    struct statx status {};
+    if (::statx(AT_FDCWD, directory.c_str(), AT_SYMLINK_NOFOLLOW, wanted, &status) != 0 ||
+        (status.stx_mask & wanted) != wanted || !S_ISDIR(status.stx_mode))
         return std::nullopt;
-    return Stamp{status.st_dev, status.st_ino, status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
+    const std::uint64_t device = makedev(status.stx_dev_major, status.stx_dev_minor);
+    if ((status.stx_attributes & STATX_ATTR_ENCRYPTED) != 0 || !is_trusted(directory, device))
+        return std::nullopt;
+    return Stamp{device, status.stx_ino, status.stx_ctime.tv_sec, status.stx_ctime.tv_nsec};
 }
 
 std::optional<rules::KnownListings::Entries> ListingRecord::find(const std::string& directory) {

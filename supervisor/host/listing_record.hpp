@@ -8,7 +8,8 @@
 // was over when the directory was listed. A time has to be two seconds older than this start: some file
 // systems count in whole seconds. A directory that takes the place of another, by a rename or a mount, has
 // another inode or device. File systems whose times come from elsewhere (a network, FUSE, overlayfs) are
-// listed anew. After a change of the clock or a boot nothing counts.
+// listed anew. So are encrypted directories (fscrypt), whose names change when their key comes. After a
+// change of the clock or a boot nothing counts.
 //
 // An attacker may have filled the tree, and was perhaps an earlier run. It cannot read or change the record,
 // which lies in the state directory (invariant 9). A file of another user is thrown away. So is one that
