@@ -25,8 +25,8 @@ class Place:
         self.processors = sorted(os.sched_getaffinity(0))
         for directory in (root / "bin", root / "static", self.home, self.work):
             directory.mkdir()
-        # Copied to a disk, as they are installed. A file that the linker wrote lies in the page cache page by page, and
-        # so does one in memory: a start took half a millisecond longer for that.
+        # Copied to a disk, as they are installed. What the linker wrote lies in the page cache page by page, and so does
+        # a file in memory. A start took half a millisecond longer for that.
         installed = Path(tempfile.mkdtemp(prefix="callgate-bench.", dir="/var/tmp"))
         self.at_close(lambda: shutil.rmtree(installed))
         self.callgate, self.floor, self.floor_start = (installed / name for name in ("callgate", "floor", "floor_start"))

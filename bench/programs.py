@@ -140,7 +140,7 @@ class Programs:
         return made
 
     def first_start(self, prefix: list, work: Path) -> float:
-        """Nothing is known of the tree: no start before has kept what it found."""
+        """A start in a tree of which no start before has kept anything."""
         shutil.rmtree(self.place.home / ".local/state/callgate/listings", ignore_errors=True)
         return self.place.run([self.place.target, "spawn", 1, *prefix, "/bin/true"], work=work)
 

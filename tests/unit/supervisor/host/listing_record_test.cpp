@@ -205,7 +205,7 @@ TEST_SUITE("the record of listings") {
         for (const fs::directory_entry& one : fs::directory_iterator(world.state / "listings"))
             if (one.path() != file) fs::copy_file(file, one.path(), fs::copy_options::overwrite_existing);
         CHECK(world.start(later(), "/**/notes").found.size() == directories);
-        for (std::size_t size = 0; size < whole.size(); size += 1 + size / 50) {
+        for (std::size_t size = 0; size < whole.size(); size += 1 + size / 8) {
             write(file, whole.substr(0, size));
             CHECK(world.start().found == Names{"d7/.env"});
             write(file, whole + whole.substr(0, size));
@@ -251,7 +251,7 @@ TEST_SUITE("the record of listings") {
             return path;
         };
         const std::string pattern = "{/**/.env,/d1/**/*.key,/**/s1/**,/*/s0/x}";
-        for (int round = 0; round < 150; ++round) {
+        for (int round = 0; round < 60; ++round) {
             std::error_code ignored;
             for (int change = pick(4); change > 0; --change) {
                 const std::string one = any(), other = any();
