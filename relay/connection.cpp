@@ -225,18 +225,22 @@ bool Connection::pump(int from, int to, Flow& flow, std::vector<char>& buffer, s
     return true;
 }
 
-/// Tells a TLS client by an alert. What it has sent is taken first: closing a socket with unread bytes would
-/// reset the connection, and the alert would be lost.
 Connection::Progress Connection::refuse(Beginning beginning, std::string_view name) {
-    static constexpr std::string_view access_denied("\x15\x03\x03\x00\x02\x02\x31", 7);
     judge(beginning, name);
     phase_ = Phase::refused;
+    return Progress::over;
+}
+
+/// Tells a TLS client by an alert. What it has sent is taken first: closing a socket with unread bytes would
+/// reset the connection, and the alert would be lost.
+void Connection::tell_refused() {
+    static constexpr std::string_view access_denied("\x15\x03\x03\x00\x02\x02\x31", 7);
+    if (phase_ != Phase::refused) return;
     std::vector<char> unread(longest_hello);
     static_cast<void>(::recv(client_.get(), unread.data(), unread.size(), MSG_DONTWAIT));
-    if (beginning != Beginning::not_tls && beginning != Beginning::server_first)
+    if (judged_.beginning != Beginning::not_tls && judged_.beginning != Beginning::server_first)
         static_cast<void>(
             ::send(client_.get(), access_denied.data(), access_denied.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
-    return Progress::over;
 }
 
 /// Both peers see a reset, as the one of them would natively.

@@ -35,6 +35,9 @@ public:
     /// Returns once what became of the beginning. Returns nullptr before that is known, and after it was
     /// taken.
     [[nodiscard]] const Judged* take_judged();
+    /// Sends a refused client its alert. Call it once the supervisor was told: the client may end the run at
+    /// once.
+    void tell_refused();
     [[nodiscard]] std::uint64_t id() const { return judged_.id; }
 
 private:
@@ -43,7 +46,7 @@ private:
         first_answer,  // the hello has gone; records that cannot be a second hello may follow
         second_hello,  // the server asked for it
         open,          // bytes are copied
-        refused,       // an alert was sent
+        refused,       // nothing more passes
     };
 
     Progress read_first_hello(std::vector<char>& buffer);

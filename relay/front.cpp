@@ -231,6 +231,7 @@ private:
         if (found == connections_.end()) return;  // ended by an earlier event of the same turn
         const Connection::Progress progress = found->second->advance(buffer_);
         if (const Judged* const judged = found->second->take_judged()) report(*judged);
+        found->second->tell_refused();
         if (progress == Connection::Progress::over) connections_.erase(found);
         if (progress == Connection::Progress::more) ready_.push_back(event);
     }

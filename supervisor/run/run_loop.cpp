@@ -304,6 +304,8 @@ RunOutcome RunLoop::run(Work work) {
                                    .tick = [this] { return workers_.tick(); },
                                    .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
     if (deciding_.log != nullptr) deciding_.log->limit_waiting(max_log_wait);
+    // The front told of what it refused before it told the client, whose end ended the loop.
+    if (front_) static_cast<void>(front_->take_judged());
     approval_->stop();
     if (untold_ && given_.compiled.terminal) say_untold();
     workers_.stop();

@@ -16,6 +16,8 @@ namespace callgate::relay {
 
 namespace {
 
+const std::string access_denied("\x15\x03\x03\x00\x02\x02\x31", 7);
+
 /// Both ends of a connection over loopback.
 struct Pair {
     UniqueFd near, far;
@@ -45,6 +47,11 @@ struct Bench {
         : connection(7, {"a.example.org", "b.example.org"}, std::move(client.far), std::move(server.far)) {}
 
     Connection::Progress advance() { return connection.advance(buffer); }
+    /// The alert that comes to a refused client, which is told now.
+    std::string alert() {
+        connection.tell_refused();
+        return hear(client.near, 7);
+    }
     void say(const UniqueFd& end, std::string_view bytes) {
         REQUIRE(::send(end.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                 static_cast<ssize_t>(bytes.size()));
@@ -103,8 +110,16 @@ TEST_CASE("of a hello with another name not a byte reaches the server") {
     CHECK(judged.beginning == Beginning::other_name);
     CHECK(std::string(judged.name.data()) == "c.example.org");
     CHECK(bench.silent(bench.server.near));
-    CHECK(bench.hear(bench.client.near, 7) == std::string("\x15\x03\x03\x00\x02\x02\x31", 7));
+    CHECK(bench.alert() == access_denied);
     CHECK(bench.advance() == Connection::Progress::over);
+}
+
+TEST_CASE("a refused client hears nothing before the refusal was taken") {
+    Bench bench;
+    bench.say(bench.client.near, test::client_hello("c.example.org"));
+    CHECK(bench.judged().beginning == Beginning::other_name);
+    CHECK(bench.silent(bench.client.near));
+    CHECK(bench.alert() == access_denied);
 }
 
 TEST_CASE("of a hello with an encrypted one inside not a byte reaches the server") {
@@ -114,7 +129,7 @@ TEST_CASE("of a hello with an encrypted one inside not a byte reaches the server
     first.say(first.client.near, hiding);
     CHECK(first.judged().beginning == Beginning::hidden_name);
     CHECK(first.silent(first.server.near));
-    CHECK(first.hear(first.client.near, 7) == std::string("\x15\x03\x03\x00\x02\x02\x31", 7));
+    CHECK(first.alert() == access_denied);
     Bench second;
     const std::string hello = test::client_hello("a.example.org"),
                       retry = test::in_records(test::server_hello(true), 16384);
@@ -123,7 +138,8 @@ TEST_CASE("of a hello with an encrypted one inside not a byte reaches the server
     second.say(second.server.near, retry);
     CHECK(second.hear(second.client.near, retry.size()) == retry);
     second.say(second.client.near, hiding);
-    CHECK(second.hear(second.client.near, 7) == std::string("\x15\x03\x03\x00\x02\x02\x31", 7));
+    CHECK(second.silent(second.client.near));
+    CHECK(second.alert() == access_denied);
     CHECK(second.silent(second.server.near));
 }
 
