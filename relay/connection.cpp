@@ -83,7 +83,23 @@ bool Connection::allowed(std::string_view name) const {
     return std::find(names_.begin(), names_.end(), name) != names_.end();
 }
 
-void Connection::judge(Beginning beginning, std::string_view name) {
+/// Returns what becomes of a beginning with this whole hello.
+Beginning Connection::judge(const ClientHello& hello) const {
+    switch (hello.state) {
+        case ClientHello::State::unnamed:
+            return Beginning::no_name;
+        case ClientHello::State::hidden:
+            return Beginning::hidden_name;
+        case ClientHello::State::named:
+            return allowed(hello.name) ? Beginning::accepted : Beginning::other_name;
+        case ClientHello::State::incomplete:
+        case ClientHello::State::foreign:
+            break;
+    }
+    return Beginning::not_tls;
+}
+
+void Connection::settle(Beginning beginning, std::string_view name) {
     if (judged_known_) return;
     judged_known_ = true;
     judged_.beginning = beginning;
@@ -97,25 +113,16 @@ Connection::Progress Connection::read_first_hello(std::vector<char>& buffer) {
     const Peeked client = peek(client_.get(), buffer, longest_hello);
     if (client.broken) return break_off();
     if (server.ended || client.ended) {
-        judge(Beginning::abandoned, {});
+        settle(Beginning::abandoned, {});
         return Progress::over;
     }
     const ClientHello hello = read_client_hello(client.bytes);
-    switch (hello.state) {
-        case ClientHello::State::incomplete:
-            if (client.bytes.empty() || !sent_its_last(client_.get())) return Progress::waits;
-            return refuse(Beginning::not_tls, {});
-        case ClientHello::State::foreign:
-            return refuse(Beginning::not_tls, {});
-        case ClientHello::State::unnamed:
-            return refuse(Beginning::no_name, {});
-        case ClientHello::State::hidden:
-            return refuse(Beginning::hidden_name, hello.name);
-        case ClientHello::State::named:
-            break;
+    if (hello.state == ClientHello::State::incomplete) {
+        if (client.bytes.empty() || !sent_its_last(client_.get())) return Progress::waits;
+        return refuse(Beginning::not_tls, {});
     }
-    if (!allowed(hello.name)) return refuse(Beginning::other_name, hello.name);
-    judge(Beginning::accepted, hello.name);
+    const Beginning beginning = judge(hello);
+    if (beginning != Beginning::accepted) return refuse(beginning, hello.name);
     take(client_.get(), buffer, hello.length, up_.waiting);
     phase_ = Phase::first_answer;
     return watch_beginning(buffer);
@@ -129,6 +136,8 @@ Connection::Progress Connection::watch_beginning(std::vector<char>& buffer) {
     if (phase_ == Phase::open) return copy(buffer);
     if (phase_ == Phase::second_hello && !pump(upstream_.get(), client_.get(), down_, buffer, most_at_once))
         return break_off();
+    // A server that ends here takes no second hello.
+    if (down_.closed) return refuse(Beginning::abandoned, {});
     return more_ ? Progress::more : Progress::waits;
 }
 
@@ -141,8 +150,14 @@ bool Connection::watch_answer(std::vector<char>& buffer) {
         (server.ended || (!server.bytes.empty() && sent_its_last(upstream_.get()))))
         answer = FirstAnswer::other;
     if (answer == FirstAnswer::retry) phase_ = Phase::second_hello;
-    if (answer == FirstAnswer::other) phase_ = Phase::open;
+    if (answer == FirstAnswer::other) open();
     return true;
+}
+
+/// No further hello is looked for.
+void Connection::open() {
+    settle(Beginning::accepted, {});
+    phase_ = Phase::open;
 }
 
 /// Passes leading records of the client's that cannot be a hello. Early data is such (RFC 8446, 4.2.10).
@@ -169,14 +184,13 @@ bool Connection::pass_records(std::vector<char>& buffer) {
 bool Connection::judge_second_hello(std::string_view records) {
     const ClientHello hello = read_client_hello(records);
     if (hello.state == ClientHello::State::incomplete) return true;
-    if (hello.state == ClientHello::State::named && allowed(hello.name)) {
-        phase_ = Phase::open;
-        return true;
+    const Beginning beginning = judge(hello);
+    if (beginning != Beginning::accepted) {
+        static_cast<void>(refuse(beginning, hello.name));
+        return false;
     }
-    judged_known_ = judged_taken_ = false;  // the first hello's name no longer holds
-    const bool hidden = hello.state == ClientHello::State::hidden;
-    static_cast<void>(refuse(hidden ? Beginning::hidden_name : Beginning::other_name, hello.name));
-    return false;
+    open();
+    return true;
 }
 
 Connection::Progress Connection::copy(std::vector<char>& buffer) {
@@ -226,7 +240,7 @@ bool Connection::pump(int from, int to, Flow& flow, std::vector<char>& buffer, s
 }
 
 Connection::Progress Connection::refuse(Beginning beginning, std::string_view name) {
-    judge(beginning, name);
+    settle(beginning, name);
     phase_ = Phase::refused;
     return Progress::over;
 }
@@ -245,7 +259,7 @@ void Connection::tell_refused() {
 
 /// Both peers see a reset, as the one of them would natively.
 Connection::Progress Connection::break_off() {
-    judge(Beginning::abandoned, {});
+    settle(Beginning::abandoned, {});
     const linger reset{1, 0};
     for (const UniqueFd* const socket : {&client_, &upstream_})
         static_cast<void>(::setsockopt(socket->get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "relay/client_hello.hpp"
 #include "relay/protocol.hpp"
 
 namespace callgate::relay {
@@ -55,12 +56,14 @@ private:
     bool watch_answer(std::vector<char>& buffer);
     bool pass_records(std::vector<char>& buffer);
     bool judge_second_hello(std::string_view records);
+    void open();
     /// Copies up to `most` bytes one way. Returns false if the connection broke.
     bool pump(int from, int to, Flow& flow, std::vector<char>& buffer, std::size_t most);
     bool flush(int to, Flow& flow);
     Progress refuse(Beginning beginning, std::string_view name);
     Progress break_off();
-    void judge(Beginning beginning, std::string_view name);
+    void settle(Beginning beginning, std::string_view name);
+    [[nodiscard]] Beginning judge(const ClientHello& hello) const;
     [[nodiscard]] bool allowed(std::string_view name) const;
 
     std::vector<std::string> names_;

@@ -34,7 +34,7 @@ inline constexpr std::size_t longest_names = 32 * 1024;
 
 /// To the supervisor: what became of a connection's beginning. Sent once for each id.
 enum class Beginning : std::uint8_t {
-    accepted,      // the client asked for one of the names
+    accepted,      // the client asked for one of the names, in each hello that the server wanted
     other_name,    // it asked for `name`
     no_name,       // a client hello without a name
     hidden_name,   // it may ask for another name than `name`, encrypted

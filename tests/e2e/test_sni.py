@@ -20,13 +20,13 @@ from test_names import client_line, enter, rules
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own needs root")
 
 PYTHON = "/usr/bin/python3"
-TLS, NOTING, GREETING, PLAIN, CLOSED = 4443, 4444, 4445, 4446, 4447
+TLS, NOTING, GREETING, PLAIN, CLOSED, RETRYING = 4443, 4444, 4445, 4446, 4447, 4448
 BYTES = 20_000_000
 # The first address of this host refuses connections.
 ZONE = f'zone.host("two.example.org", "{OTHER4}", WEB4)\nzone.host("old.example.org", WEB4)\n'
 
 SERVERS = f"""
-import socket, ssl, sys, threading
+import hashlib, socket, ssl, sys, threading
 place = sys.argv[1]
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(place + "/cert.pem", place + "/key.pem")
@@ -55,13 +55,19 @@ def noting(connection):
     while data := connection.recv(4096):
         with open(place + "/noted", "ab") as file:
             file.write(data)
+def retrying(connection):
+    connection.recv(65536)
+    # A hello with the random that asks for a second one (RFC 8446, 4.1.3).
+    body = b"\\3\\3" + hashlib.sha256(b"HelloRetryRequest").digest() + b"\\0\\x13\\1\\0\\0\\6\\0\\x2b\\0\\2\\3\\4"
+    connection.sendall(b"\\x16\\3\\3" + (len(body) + 4).to_bytes(2, "big") + b"\\2" + len(body).to_bytes(3, "big") + body)
+    noting(connection)
 def greeting(connection):
     connection.sendall(b"220 reached\\r\\n")
     connection.recv(100)
 def plain(connection):
     connection.recv(4096)
     connection.sendall(b"HTTP/1.0 200 OK\\r\\nContent-Length: 7\\r\\nConnection: close\\r\\n\\r\\nreached")
-for port, one in (({TLS}, tls), ({NOTING}, noting), ({GREETING}, greeting), ({PLAIN}, plain)):
+for port, one in (({TLS}, tls), ({NOTING}, noting), ({GREETING}, greeting), ({PLAIN}, plain), ({RETRYING}, retrying)):
     serve(port, one)
 print("ready", flush=True)
 sys.stdin.read()
@@ -191,6 +197,36 @@ def test_a_hello_with_an_encrypted_one_inside_gets_no_byte_through(box, world):
         done = box.run(line, supervised=False) if options is None else box.run(line, rules(), options=options)
         assert noted(world).endswith(b"encrypted") == through, done.describe()
     assert "may ask for another name than it shows" in done.errors, done.describe()
+
+
+SECOND = """
+import socket, ssl, sys
+def hello(name):
+    written = ssl.MemoryBIO()
+    session = ssl._create_unverified_context().wrap_bio(ssl.MemoryBIO(), written, server_hostname=name)
+    try:
+        session.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return written.read()
+server = socket.create_connection(("four.example.org", int(sys.argv[1])), 20)
+server.sendall(hello("four.example.org"))
+server.recv(4096)
+server.sendall(hello(sys.argv[2]))
+server.shutdown(socket.SHUT_WR)
+server.recv(1)
+"""
+
+
+def test_a_second_hello_with_another_name_gets_no_byte_through_and_is_on_record(box, world):
+    enter(box, world)
+    noted(world)
+    for name, checked, through in (("evil.org", False, True), ("evil.org", True, False), ("four.example.org", True, True)):
+        options = allowed("four.example.org", port=RETRYING)
+        done = box.run([PYTHON, "-c", SECOND, str(RETRYING), name], rules(), options=options if checked else options[1:])
+        assert (name.encode() in noted(world)) == through, done.describe()
+        assert bool(done.decisions(verdict="deny")) != through, done.describe()
+        assert ("asked for evil.org, which is no name that the rules allow" in done.errors) != through, done.describe()
 
 
 def test_names_bound_to_one_address_open_each_other_only_if_both_are_allowed(box, world):

@@ -92,12 +92,11 @@ TEST_CASE("a hello with an allowed name goes to the server, and bytes then go bo
     const std::string hello = test::client_hello("B.example.org");
     bench.say(bench.client.near, hello);
     CHECK(bench.hear(bench.server.near, hello.size()) == hello);
+    const std::string answer = test::in_records(test::server_hello(false), 16384);
+    bench.say(bench.server.near, answer);
     const Judged judged = bench.judged();
     CHECK(judged.id == 7);
     CHECK(judged.beginning == Beginning::accepted);
-    CHECK(std::string(judged.name.data()) == "b.example.org");
-    const std::string answer = test::in_records(test::server_hello(false), 16384);
-    bench.say(bench.server.near, answer);
     CHECK(bench.hear(bench.client.near, answer.size()) == answer);
     bench.say(bench.client.near, "encrypted");
     CHECK(bench.hear(bench.server.near, 9) == "encrypted");
@@ -174,15 +173,48 @@ TEST_CASE("other protocols are refused, and so is a server that speaks first") {
 
 TEST_CASE("a second hello behind the first one waits for the server's answer") {
     Bench bench;
-    const std::string hello = test::client_hello("a.example.org"),
-                      second = test::client_hello("c.example.org");
+    const std::string hello = test::client_hello("a.example.org"), second = test::client_hello("c.org");
     bench.say(bench.client.near, hello + second);
     CHECK(bench.hear(bench.server.near, hello.size()) == hello);
     CHECK(bench.silent(bench.server.near));
-    CHECK(bench.judged().beginning == Beginning::accepted);
     bench.say(bench.server.near, test::in_records(test::server_hello(true), 16384));
-    CHECK(bench.judged().beginning == Beginning::other_name);
+    const Judged judged = bench.judged();
+    CHECK(judged.beginning == Beginning::other_name);
+    CHECK(std::string(judged.name.data()) == "c.org");
     CHECK(bench.silent(bench.server.near));
+}
+
+TEST_CASE("nothing is said of a beginning while the server may ask for a second hello") {
+    const std::string hello = test::client_hello("a.example.org"),
+                      retry = test::in_records(test::server_hello(true), 16384);
+    const std::pair<std::string, Beginning> seconds[] = {
+        {hello, Beginning::accepted},
+        {test::client_hello("c.example.org"), Beginning::other_name},
+        {test::in_records(test::hello_message({}), 16384), Beginning::no_name}};
+    for (const auto& [second, beginning] : seconds) {
+        Bench bench;
+        bench.say(bench.client.near, hello);
+        CHECK(bench.hear(bench.server.near, hello.size()) == hello);
+        CHECK(bench.connection.take_judged() == nullptr);
+        bench.say(bench.server.near, retry);
+        CHECK(bench.hear(bench.client.near, retry.size()) == retry);
+        CHECK(bench.connection.take_judged() == nullptr);
+        bench.say(bench.client.near, second);
+        CHECK(bench.judged().beginning == beginning);
+    }
+}
+
+TEST_CASE("a connection is over when its server ends in place of a second hello") {
+    Bench bench;
+    const std::string hello = test::client_hello("a.example.org"),
+                      retry = test::in_records(test::server_hello(true), 16384);
+    bench.say(bench.client.near, hello);
+    CHECK(bench.hear(bench.server.near, hello.size()) == hello);
+    bench.say(bench.server.near, retry + "last words");
+    bench.server.near.reset();
+    CHECK(bench.hear(bench.client.near, retry.size() + 11) == retry + "last words");
+    CHECK(bench.judged().beginning == Beginning::abandoned);
+    CHECK(bench.advance() == Connection::Progress::over);
 }
 
 TEST_CASE("a second hello that the server asked for is judged, early data and the dummy record are not") {
@@ -239,8 +271,9 @@ TEST_CASE("what a slow receiver does not take waits, and arrives whole") {
 
 TEST_CASE("a server that resets the connection resets the client's") {
     Bench bench;
-    bench.say(bench.client.near, test::client_hello("a.example.org"));
-    CHECK(bench.judged().beginning == Beginning::accepted);
+    const std::string hello = test::client_hello("a.example.org");
+    bench.say(bench.client.near, hello);
+    CHECK(bench.hear(bench.server.near, hello.size()) == hello);
     const linger reset{1, 0};
     REQUIRE(::setsockopt(bench.server.near.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
     bench.server.near.reset();
