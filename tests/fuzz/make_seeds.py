@@ -6,6 +6,7 @@ Rule files are those of the tests and profiles, logs those that are named.
 """
 from __future__ import annotations
 
+import hashlib
 import struct
 import sys
 from pathlib import Path
@@ -215,6 +216,48 @@ def look_ups() -> list[tuple[str, bytes]]:
             ("hosts-bytes", b"\2127.0.0.1 \xff\xfe a\x00b *.c d_e -f g..h\r\n127.0.0.1 " + b"n" * 300)]
 
 
+def hellos() -> list[tuple[str, bytes]]:
+    """Messages of both ends of a TLS connection, in the pieces of fuzz_hellos.cpp."""
+    def vector(content: bytes, size: int) -> bytes:
+        return len(content).to_bytes(size, "big") + content
+
+    def extension(kind: int, content: bytes) -> bytes:
+        return struct.pack(">H", kind) + vector(content, 2)
+
+    def named(name: bytes) -> bytes:
+        return extension(0, vector(b"\0" + vector(name, 2), 2))
+
+    def records(message: bytes, size: int = 16384) -> bytes:
+        return b"".join(b"\x16\3\1" + vector(message[at:at + size], 2) for at in range(0, len(message), size))
+
+    def client(*extensions: bytes) -> bytes:
+        return b"\1" + vector(b"\3\3" + b"r" * 32 + b"\0" + vector(b"\x13\1", 2) + b"\1\0" + vector(b"".join(extensions), 2), 3)
+
+    def server(random: bytes) -> bytes:
+        return records(b"\2" + vector(b"\3\3" + random + b"\0\x13\1\0" + vector(extension(43, b"\3\4"), 2), 3))
+
+    def pieces(*said: tuple[int, bytes]) -> bytes:
+        return b"".join(bytes([end]) + vector(content, 2) for end, content in said)
+
+    first, other = client(named(b"A.example.org."), extension(43, b"\2\3\4")), client(named(b"b.example.org"))
+    good, evil = records(first), records(other)
+    retry, answer = server(hashlib.sha256(b"HelloRetryRequest").digest()), server(b"s" * 32)
+    early, dummy = b"\x17\3\3" + vector(b"early", 2), b"\x14\3\3\0\1\1"
+    hidden = records(client(named(b"a.example.org"), extension(0xfe0d, b"inner")))
+    both_ways = ((0, good), (1, retry))
+    return [("hello", good), ("hello-in-bytes", records(first, 1)), ("hidden", hidden), ("retry", retry), ("answer", answer),
+            ("open", pieces((0, good), (1, answer), (0, b"encrypted"), (1, b"encrypted"), (0, b""), (1, b""))),
+            ("two-names", pieces((0, records(client(named(b"a.example.org"), named(b"b.example.org")))))),
+            ("other", pieces((0, evil))), ("unnamed", pieces((0, records(client())))), ("two-messages", pieces((0, records(first + other)))),
+            ("half", pieces((0, good[:50]), (0, good[50:]), (1, answer[:20]), (1, answer[20:]), (0, early))),
+            ("half-and-end", pieces((0, good[:50]), (0, b""))), ("plain", pieces((0, b"GET / HTTP/1.1\r\n\r\n"))),
+            ("server-first", pieces((1, b"SSH-2.0-x\r\n"))), ("both-hellos", pieces((0, good + evil), (1, retry))),
+            ("second", pieces(*both_ways, (0, dummy + good), (0, b"encrypted"))), ("second-other", pieces(*both_ways, (0, dummy), (0, evil))),
+            ("second-hidden", pieces(*both_ways, (0, hidden))), ("second-in-pieces", pieces(*both_ways, (0, good[:9]), (0, good[9:]))),
+            ("early", pieces((0, good + early), (0, early[:3]), (1, retry + dummy), (0, early[3:] + good))), ("early-end", pieces(*both_ways, (0, b""), (1, b""))),
+            ("server-ends", pieces(*both_ways, (1, b""), (0, evil))), ("plain-answer", pieces((0, good), (1, b"HTTP/1.1 400\r\n"), (0, b"x")))]
+
+
 def files(*paths: Path) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()[:16384]) for path in paths]
 
@@ -222,7 +265,7 @@ def files(*paths: Path) -> list[tuple[str, bytes]]:
 def main() -> None:
     top = Path(sys.argv[1])
     families = {**path_calls(), "open_how": open_how(), "arguments": arguments(), "addresses": addresses(), "messages": messages(),
-                "attributes": attributes(), "processes": processes(), "objects": objects(), "answers": answers(), "jobs": jobs(), "names": look_ups(), "log": files(*map(Path, sys.argv[2:])),
+                "attributes": attributes(), "processes": processes(), "objects": objects(), "answers": answers(), "jobs": jobs(), "names": look_ups(), "hellos": hellos(), "log": files(*map(Path, sys.argv[2:])),
                 "rules": files(*sorted(SOURCES.glob("tests/testdata/rules/*.json")), *sorted(SOURCES.glob("rules/profiles/*.json")))}
     for family, inputs in families.items():
         (top / family).mkdir(parents=True, exist_ok=True)
