@@ -9,6 +9,8 @@ import harness
 
 TOP = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
+# A suite is many tests, and a long run has twenty times the jobs in a pool.
+DEADLINE = 5 * harness.DEADLINE
 
 
 def staged(stage: harness.Stage) -> Path:
@@ -22,7 +24,7 @@ def staged(stage: harness.Stage) -> Path:
 
 
 def suite(box: harness.Box, names: list[str], python: str = PYTHON, long: bool = harness.SOAK, only: str = "",
-          deadline: float = 600.0) -> str:
+          deadline: float = DEADLINE) -> str:
     """Runs these files of tests/python to their end (`only`: as for pytest -k); fails with their output."""
     place = staged(box.stage)
     line = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:warnings",

@@ -459,8 +459,8 @@ class Box:
             process.kill()
             out, err = process.communicate()
             raise AssertionError(
-                f"still running after {timeout:.0f} s\n{stacks}\n{Result(line, -1, out, err).describe()}") from expired
-        return Result(line, process.returncode, out, err)
+                f"still running after {timeout:.0f} s\n{stacks}\n{Result(line, -1, out or b'', err or b'').describe()}") from expired
+        return Result(line, process.returncode, out or b"", err or b"")  # None: of a stream that is no pipe
 
     def close(self) -> None:
         for process in self.running:
