@@ -729,7 +729,8 @@ def test_who_has_no_home_is_told_once(stage, box):
     number = "61234" if harness.CONTAINER else "3999999999"  # a rootless container has 65,536 users
     nobody = ["/usr/bin/setpriv", "--reuid", number, "--regid", number, "--clear-groups"]
     place = box.directory(box.tree / "place")  # others fill /tmp
-    environment = {"PATH": "/usr/bin:/bin"}
+    sanitizers = {name: os.environ[name] for name in harness.SANITIZERS if name in os.environ}
+    environment = {"PATH": "/usr/bin:/bin", **sanitizers}
     homeless = subprocess.run([*nobody, *command], cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert homeless.returncode == 125 and "set HOME" in homeless.stderr and "more patterns" in homeless.stderr, homeless
     assert len(homeless.stderr.splitlines()) == 1, homeless.stderr
