@@ -242,7 +242,7 @@ class Http:
                     if kind.act and not acted and b"event: output" in text:
                         acted = True
                         if kind.act == "cancel":
-                            del self.open[number]
+                            self.open.pop(number, None)  # it may have been cut just now
                             return Told(None, self, True)
                         self._input(text)
             left = self.open.pop(number, None) is None
