@@ -144,7 +144,8 @@ def test_what_a_command_wrote_is_no_setting_of_callgates(tty, workdir, tmp_path)
         await session.stop()
         return update.output.decode()
     text = asyncio.run(work())
-    control = subprocess.run(Sandbox(workdir=workdir).wrap(["cat", tmp_path / "secret"]), env={**os.environ, "HOME": str(workdir)},
+    control = subprocess.run(Sandbox(workdir=workdir).wrap(["cat", tmp_path / "secret"]),
+                             env={**os.environ, "HOME": str(workdir), "XDG_CONFIG_HOME": ""},  # it would stand before HOME
                              capture_output=True, text=True, check=False)
     assert control.stdout == "content", control
     assert "content" not in text and HINT in text and str(workdir) in text
