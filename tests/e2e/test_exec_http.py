@@ -330,6 +330,22 @@ def test_a_crowd_of_stalled_clients_keeps_nobody_out(box):
         assert server.ask("/v1/jobs", bash("echo served"))[1]["output"] == "served\n"
 
 
+def test_lines_without_an_end_fill_no_memory(box):
+    """Code in each session writes the beginning of a line in its program's place. Twin: a session that does not."""
+    code = "import os; out = open('/proc/{}/fd/1', 'wb', 0); [out.write(b'x' * 1000000) for _ in range(120)]"
+    write = {"command": f'python3 -c "{code.format("$PPID")}"; echo $?', "check": "silent"}
+    with service(box) as server:
+        def ask(path: str, session: str, **asked: Any) -> tuple[int, Any]:
+            return server.ask(path, {"session": session, **asked})
+
+        assert [ask("/create_session", one)[0] for one in "abcde"] == [200] * 5
+        with concurrent.futures.ThreadPoolExecutor(4) as clients:
+            told = [one.result()[0] for one in [clients.submit(ask, "/run_in_session", one, **write) for one in "abcd"]]
+        assert told == [511] * 4
+        assert ask("/run_in_session", "e", command="echo served")[1]["output"] == "served\n"
+        assert server.front_peak() < 400 << 20
+
+
 def kill_a_child(parent: int, other: int) -> None:
     """Any but `other`. One that has ended meanwhile is left alone, whoever has its number now."""
     for pid in random.sample(found := harness.children(parent), len(found)):

@@ -131,6 +131,8 @@ private:
     void complete(const std::shared_ptr<RexCall>& call, RexAnswer answer);
     void give_answer(RexCall& call);
     void take_session_output(const std::string& name, std::string_view text);
+    /// Ends the session with the longest line, where that line or those of all sessions are too long.
+    void bound_lines(RexSession& session);
     void call_ended(const InFlight& job, std::string_view job_answer);
     void end_session(const RexSession& session);
     /// Ends all sessions. `call` is answered when they have ended; null: nobody asked for it.

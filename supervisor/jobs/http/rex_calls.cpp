@@ -18,6 +18,8 @@ constexpr std::size_t max_kept_answers = 1000, max_kept_bytes = std::size_t{64} 
 constexpr std::size_t max_queued_actions = 100;
 /// A session's program writes lines of about twice its own bound.
 constexpr std::size_t max_session_line = std::size_t{128} << 20U;
+/// All sessions have so much: code in a session can write the beginning of a line, and no end.
+constexpr std::size_t max_session_lines = std::size_t{256} << 20U;
 
 RexAnswer refusal(int status, std::string_view why) {
     return {status, "{\"error\":" + json_string(why) + "}"};
@@ -113,7 +115,7 @@ void Front::start_rex_job(Connection& one, const std::shared_ptr<RexCall>& call,
     job.call = call;
     if (!session.empty()) {
         job.session = session;
-        sessions_.emplace(session, RexSession{number, {call}, {}, {}, {}, {}});
+        sessions_.emplace(session, RexSession{number, {call}, {}, {}, {}, {}, false});
     } else if (call->key.empty()) {  // nobody can ask again, so the job ends with its client
         job.connection = one.number;
         one.job = number;
@@ -158,7 +160,7 @@ void Front::give_answer(RexCall& call) {
 
 void Front::take_session_output(const std::string& name, std::string_view text) {
     const auto found = sessions_.find(name);
-    if (found == sessions_.end()) return;
+    if (found == sessions_.end() || found->second.over) return;
     RexSession& session = found->second;
     std::size_t begin = 0, from = session.output.size();  // before which no line ends
     session.output += text;
@@ -178,9 +180,22 @@ void Front::take_session_output(const std::string& name, std::string_view text) 
         if (call->answer.status == 200) session.shown = call->answer.body;
     }
     session.output.erase(0, begin);
-    if (session.output.size() <= max_session_line) return;
-    session.output.clear();
-    end_session(session);
+    if (session.output.empty()) session.output.shrink_to_fit();
+    if (session.output.size() > max_unread) bound_lines(session);
+}
+
+void Front::bound_lines(RexSession& session) {
+    RexSession* longest = &session;
+    std::size_t all = 0;
+    for (auto& [name, one] : sessions_) {
+        all += one.output.size();
+        if (one.output.size() > longest->output.size()) longest = &one;
+    }
+    if (longest->output.size() <= max_session_line && all <= max_session_lines) return;
+    longest->output.clear();
+    longest->output.shrink_to_fit();
+    longest->over = true;
+    end_session(*longest);
 }
 
 void Front::call_ended(const InFlight& job, std::string_view job_answer) {

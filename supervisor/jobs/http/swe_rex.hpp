@@ -38,6 +38,7 @@ struct RexSession {
     std::string output;                             // of its program: the beginning of a line
     std::string context;                            // of E2B: its id
     std::string shown;                              // of E2B: what its client is told of it, as JSON
+    bool over = false;                              // its output is not looked at any more
 };
 
 [[nodiscard]] bool is_rex_path(std::string_view path);
