@@ -9,6 +9,7 @@ import json
 import os
 import random
 import resource
+import select
 import signal
 import socket
 import subprocess
@@ -330,6 +331,55 @@ def test_a_crowd_of_stalled_clients_keeps_nobody_out(box):
         assert server.ask("/v1/jobs", bash("echo served"))[1]["output"] == "served\n"
 
 
+def test_bodies_that_do_not_come_keep_nobody_out(box):
+    """Only what has come of a body counts, and the one that has come for longest gives way to others."""
+    whole = 64 << 20
+    head = b"\r\n".join([FIRST, HOST, TYPE, b"Content-Length: %d" % whole, b"", b""])
+    with service(box) as server, contextlib.ExitStack() as crowd:
+        stalled = [crowd.enter_context(server.connect()) for _ in range(8)]
+        for one in stalled:
+            one.sendall(head)
+        assert server.ask("/v1/jobs", bash("echo served"))[1]["output"] == "served\n"
+        for one in stalled[:3]:
+            one.sendall(b" " * (whole - 1))
+        with server.connect() as last:
+            last.sendall(head + b" " * (whole - 1))
+            for one in stalled[3:]:  # more than there is room for
+                one.sendall(b" " * (1 << 20))
+            assert b" 503 " in stalled[0].recv(65536)
+            assert server.ask("/v1/jobs", bash("echo served"))[1]["output"] == "served\n"
+            last.sendall(b"x")  # twin: this one is read whole
+            assert b" 400 " in last.recv(65536)
+
+
+def test_answers_that_are_hardly_read_keep_nobody_waiting(box):
+    """As many answers as may wait, whose clients read a little: one that waits longest is given up. Twin: it is read whole."""
+    long = framed_job(bash("head -c 120000000 /dev/zero | tr '\\0' x", max_output="120M"))
+    with service(box, "--max-output", "120M") as server, contextlib.ExitStack() as crowd, concurrent.futures.ThreadPoolExecutor(1) as other:
+        slow = [crowd.enter_context(server.connect()) for _ in range(3)]
+        for one in slow:
+            one.sendall(long)
+        for one in slow:
+            assert one.recv(1)
+        served = other.submit(server.ask, "/v1/jobs", bash("echo served"))
+
+        def is_served() -> bool:
+            for one in slow:
+                with contextlib.suppress(ConnectionError):
+                    one.recv(100)
+            return served.done()
+
+        harness.until(is_served, "another client is answered")
+        assert served.result()[1]["output"] == "served\n"
+
+        def read_on(one: socket.socket) -> int:
+            with contextlib.suppress(ConnectionError):
+                return sum(map(len, iter(lambda: one.recv(1 << 20), b"")))
+            return 0
+
+        assert sorted(map(read_on, slow))[-1] > 100_000_000
+
+
 def test_lines_without_an_end_fill_no_memory(box):
     """Code in each session writes the beginning of a line in its program's place. Twin: a session that does not."""
     code = "import os; out = open('/proc/{}/fd/1', 'wb', 0); [out.write(b'x' * 1000000) for _ in range(120)]"
@@ -554,26 +604,27 @@ def test_input_by_http(box):
         assert server.ask(path, {"text": "late"})[0] == 404
         # The input that many jobs do not read is bounded, too.
         with contextlib.ExitStack() as others:
-            body, full = json.dumps({"text": "x" * (60 << 20)}).encode(), b""
+            body = json.dumps({"text": "x" * (60 << 20)}).encode()
 
-            def offered() -> bool:
-                """The service takes this input, or says for good that too much waits."""
-                nonlocal full
-                one = others.enter_context(server.connect())
-                one.sendall(b"\r\n".join([b"POST %b HTTP/1.1" % path.encode(), HOST, TYPE, b"Content-Length: %d" % len(body),
-                                          b"Expect: 100-continue", b"", b""]))
-                if (answer := one.recv(65536)).startswith(b"HTTP/1.1 100 "):
-                    one.sendall(body)
-                    return True
-                full = b"".join([answer, *iter(lambda: one.recv(65536), b"")])
-                return b"too many jobs wait" in full
+            def offer(path: str) -> socket.socket:
+                made = others.enter_context(server.connect())
+                with contextlib.suppress(ConnectionError):
+                    made.sendall(b"\r\n".join([b"POST %b HTTP/1.1" % path.encode(), HOST, TYPE, b"Content-Length: %d" % len(body), b"", body]))
+                return made
+
+            def taken_or_full() -> str:
+                nonlocal offered
+                status, told = server.ask(path, {"text": "x"})
+                if select.select([offered], [], [], 0)[0]:  # it gave way to others
+                    offered = offer(path)
+                return told["error"] if status == 422 or "too many jobs wait" in str(told) else ""
 
             deafs = [begin(others.enter_context(server.connect()), "sleep 1000", timeout=900, env={"CG_MARK": str(box.root)}, grace=0.1)[1] for _ in range(6)]
+            said = []
             for path in deafs:
-                harness.until(offered, "the input is taken or refused")
-                if b"too many jobs wait" in full:
-                    break
-            assert b"too many jobs wait" in full
+                offered = offer(path)
+                said.append(harness.until(taken_or_full, "the input is taken or refused"))
+            assert "too many jobs wait" in said[-1] and "16 MiB" in said[0], said
         harness.until(lambda: server.ask("/v1/jobs", bash("true"))[0] == 200, "with their jobs, what waited for them has gone")
         deaf.shutdown(socket.SHUT_RDWR)
         assert sender.recv(65536).startswith(b"HTTP/1.1 422 ")

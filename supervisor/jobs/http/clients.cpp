@@ -67,13 +67,14 @@ void Front::drop(Connection& one) {
 }
 
 void Front::release_body(Connection& one) {
-    bodies_ -= std::exchange(one.reserved, 0);
+    bodies_ -= std::exchange(one.held, 0);
     one.body.reset();
 }
 
 void Front::end_late() {
     if (now_ < next_look_) return;
     next_look_ = now_ + std::chrono::milliseconds(500);
+    end_slow_readers();
     std::vector<std::shared_ptr<Connection>> late;
     for (const auto& [number, one] : connections_)
         if (one->deadline <= now_) late.push_back(one);
@@ -85,6 +86,17 @@ void Front::end_late() {
         }
         refuse(*one, {408, "the request did not come in time"});
         advance(*one);
+    }
+}
+
+void Front::end_slow_readers() {
+    while (answers_ >= max_answers) {
+        std::shared_ptr<Connection> slowest;
+        for (const auto& [number, one] : connections_)
+            if (one->behind <= now_ - behind_time && (!slowest || one->behind < slowest->behind))
+                slowest = one;
+        if (!slowest) return;
+        drop(*slowest);
     }
 }
 
@@ -133,15 +145,27 @@ bool Front::take_head(Connection& one) {
 bool Front::take_body(Connection& one) {
     const std::size_t before = one.body->bytes().size();
     one.in.erase(0, one.body->take(one.in));
-    if (one.head.chunked) {
-        const std::size_t more = one.body->bytes().size() - before;
-        bodies_ += more;
-        one.reserved += more;
-        if (held_bodies() > max_bodies) return refuse(one, {503, "too many bodies are being read"});
-    }
+    const std::size_t more = one.body->bytes().size() - before;
+    bodies_ += more;
+    one.held += more;
     if (one.body->refused()) return refuse(one, *one.body->refused());
+    while (held_bodies() > max_bodies)
+        if (!end_oldest_body(one)) return false;
     if (one.body->whole()) start_job(one);
     return one.phase == Phase::head;
+}
+
+bool Front::end_oldest_body(Connection& reading) {
+    std::shared_ptr<Connection> oldest;
+    for (const auto& [number, one] : connections_)
+        if (one->held > 0 &&
+            (!oldest || std::pair(one->deadline, number) < std::pair(oldest->deadline, oldest->number)))
+            oldest = one;
+    const Refused why{503, "too many bodies are being read"};
+    if (!oldest || oldest->number == reading.number) return refuse(reading, why);
+    refuse(*oldest, why);
+    advance(*oldest);
+    return true;
 }
 
 std::size_t Front::held_bodies() const { return bodies_ + to_server_.size(); }

@@ -1,6 +1,7 @@
 // A client's connection: what was read of its request, and what waits to be sent to it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -17,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The time that a client has for each, until its connection is closed.
 inline constexpr std::chrono::seconds head_time{10}, body_time{60}, idle_time{60}, write_time{60},
-    last_time{2};
+    last_time{2}, behind_time{10};
 /// Further requests of a connection are read when at most so much of its answers is left.
 inline constexpr std::size_t max_unread = 65536;
 
@@ -36,8 +37,11 @@ struct Connection {
     Outgoing out;
     Head head;
     std::optional<Body> body;
-    std::size_t reserved = 0;  // bytes for the body, of those for all bodies
+    std::size_t held = 0;  // bytes of the body, of those of all bodies
     Clock::time_point deadline = Clock::time_point::max();
+    /// Since then it has been behind with reading what is sent to it.
+    Clock::time_point behind = Clock::time_point::max();
+
     std::uint64_t job = 0;                   // that it waits for
     decltype(&fusion_job) fusion = nullptr;  // makes the job of the body, where that is none
     std::string rex;                         // the path, where it is one of SWE-ReX's
@@ -60,6 +64,7 @@ struct Connection {
     [[nodiscard]] bool write(Clock::time_point now) {
         const std::size_t before = out.size();
         if (!out.send(socket.get())) return false;
+        behind = out.size() < max_unread ? Clock::time_point::max() : std::min(behind, now);
         if (out.size() > 0 && (out.size() != before || deadline == Clock::time_point::max()))
             deadline = now + write_time;
         if (out.size() == 0 && before > 0 && phase == Phase::busy) deadline = Clock::time_point::max();

@@ -29,7 +29,8 @@ namespace callgate::jobs::http {
 
 /// At most so many bytes are read at once.
 inline constexpr std::size_t max_piece = 65536;
-inline constexpr std::size_t max_bodies = std::size_t{256} << 20U;  // of all connections, and of all jobs
+inline constexpr std::size_t max_bodies = std::size_t{256} << 20U;   // of all connections, and of all jobs
+inline constexpr std::size_t max_answers = std::size_t{256} << 20U;  // that wait for their readers
 /// Jobs that may wait in the server beyond those that run.
 inline constexpr std::size_t max_waiting_jobs = 900;
 inline constexpr std::uint64_t jobs_event = 0, listener_event = 1, first_connection = 2;
@@ -80,12 +81,16 @@ private:
     void drop(Connection& one);
     void release_body(Connection& one);
     void end_late();
+    /// While as many answers wait as may, those that their clients have not read for longest give way.
+    void end_slow_readers();
     /// False where the connection is broken.
     bool receive(Connection& one);
     /// Takes requests from what was read.
     void take(Connection& one);
     bool take_head(Connection& one);
     bool take_body(Connection& one);
+    /// The body that has been read for longest gives way. False where that is the body of `reading`.
+    bool end_oldest_body(Connection& reading);
     /// The bytes of bodies that are being read, and of jobs that the server has not taken yet.
     [[nodiscard]] std::size_t held_bodies() const;
     void put(Connection& one, std::string_view text);

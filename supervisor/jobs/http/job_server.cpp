@@ -9,10 +9,6 @@
 
 namespace callgate::jobs::http {
 
-namespace {
-constexpr std::size_t max_answers = std::size_t{256} << 20U;  // that wait for their readers
-}  // namespace
-
 void Front::advance_server(std::uint32_t kinds) {
     if ((kinds & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_server();
 }

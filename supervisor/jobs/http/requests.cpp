@@ -45,9 +45,6 @@ std::optional<Refused> Front::begin_body(Connection& one) {
         return Refused{400, "X-Request-ID is longer than 256 bytes"};
     if (draining_ && one.input_job == 0) return Refused{503, "the service is ending, and takes no more jobs"};
     if (is_full()) return Refused{503, "too many jobs wait"};
-    if (held_bodies() + one.head.length > max_bodies) return Refused{503, "too many bodies are being read"};
-    one.reserved = one.head.length;
-    bodies_ += one.reserved;
     one.body.emplace(one.head);
     one.phase = Phase::body;
     one.deadline = now_ + body_time;
