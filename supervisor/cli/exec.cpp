@@ -226,8 +226,9 @@ int exec(const Arguments& arguments) {
     Platform platform;
     static_cast<void>(find_outer_run(true, platform));
     if (const auto why = obstacle(platform)) throw Failure(*why);
-    const jobs::Settings settings = read_settings(arguments);
+    jobs::Settings settings = read_settings(arguments);
     const std::size_t max_at_once = read_jobs(arguments);
+    if (arguments.has("http") || arguments.has("serve")) settings.jobs = max_at_once;
     if (arguments.has("http")) return serve_http(arguments, settings, max_at_once);
     for (const std::string_view option : {"http-token", "tls-cert", "tls-key", "drain"})
         if (arguments.has(option))

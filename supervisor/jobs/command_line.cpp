@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "supervisor/jobs/language.hpp"
+#include "supervisor/run/limits/held.hpp"
 #include "supervisor/run/request.hpp"
 
 namespace callgate::jobs {
@@ -37,6 +38,14 @@ void add_limits(Words& words, const rules::Limits& limits) {
     words.number("disk", limits.disk);
     words.number("open-files", limits.open_files);
     words.number("file-size", limits.file_size);
+}
+
+/// The kernel counts all tasks of the user together. Else a job could fork no more once others have.
+void add_tasks_beside(std::optional<std::uint64_t> processes, std::size_t jobs, CommandLine& line) {
+    constexpr std::uint64_t of_callgate = 16;  // of the run and its guardian
+    if (!processes || jobs < 2) return;
+    const std::uint64_t all = (jobs - 1) * (*processes + of_callgate);
+    line.variables.push_back(std::string(limits::beside_variable) + '=' + std::to_string(all));
 }
 
 /// A run gets each option as a word. A variable could set options that `callgate exec` does not have.
@@ -100,7 +109,10 @@ CommandLine command_line(const Job& job, const Settings& settings,
     add_rules(job, words, line);
     words.add("report", "fd:" + std::to_string(report_descriptor));
     if (!job.script.empty()) words.add("pass-fd", std::to_string(script_descriptor));
-    add_limits(words, settings.limits.tighter(job.limits));
+    const rules::Limits held = settings.limits.tighter(job.limits);
+    add_limits(words, held);
+    add_tasks_beside(settings.limits.processes ? settings.limits.processes : held.processes, settings.jobs,
+                     line);
     words.duration("grace", grace(job, settings));
     line.environment = passed_on(environment);
     for (const auto& [name, value] : job.environment) {

@@ -26,6 +26,7 @@ struct Settings {
     rules::Limits limits;
     std::optional<std::chrono::milliseconds> grace;
     std::uint64_t max_output = default_output;
+    std::size_t jobs = 1;  // that run at a time
     /// The first option that allows something, such as "--profile"; "" where there is none.
     std::string policy;
     bool workdir = false, cwd = false;  // are among the options

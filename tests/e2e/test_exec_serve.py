@@ -69,6 +69,34 @@ CONNECT = "import socket; print(socket.socket(socket.AF_UNIX).connect_ex('NAME')
 TWIN = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('two.sock'); s.listen(); " + CONNECT.replace("NAME", "two.sock")
 
 
+def test_a_job_forks_whatever_other_jobs_have_forked(box):
+    """The kernel counts all tasks of a user together. Twin: beyond the limit of its own a job is ended."""
+    fork = """
+import os, sys, time
+name, wanted, others, lasting = sys.argv[1], *map(int, sys.argv[2:])
+open(name + ".begun", "w").close()
+while sum(one.endswith(".forked") for one in os.listdir(".")) < others: pass
+for _ in range(wanted):
+    if os.fork() == 0: time.sleep(1000)
+open(name + ".forked", "w").close()
+while lasting and not os.path.exists("last.forked"): time.sleep(0.01)
+"""
+    server = Server(box, "--processes", "40", "--jobs", "5")
+
+    def send(name: str, wanted: int, others: int, lasting: int) -> None:
+        server.send({"id": name, "command": ["/usr/bin/python3", "-c", fork, name, str(wanted), str(others), str(lasting)]})
+
+    send("last", 30, 4, 0)
+    harness.until((box.tree / "last.begun").exists, "the job that forks last has begun")
+    for number in range(4):
+        send(f"other{number}", 35, 0, 1)
+    answers = [server.answer(name) for name in ("last", *(f"other{number}" for number in range(4)))]
+    assert {(one["exit_code"], one["error"], one["report"]["outcome"]) for one in answers} == {(0, "", "exited")}, answers
+    send("many", 1000, 0, 0)
+    assert server.answer("many")["report"]["outcome"] == "processes"
+    assert server.close() == (0, b"")
+
+
 def test_a_job_reaches_no_socket_of_another_job(box):
     """Control: with a rule that names the socket, the other job's is reached. Twin: a job reaches its own."""
     named = box.rules_file({"version": 1, "rules": [{"id": "named", "allow": "connect", "unix": f"{box.tree}/one.sock"}]})

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "base/directory.hpp"
+#include "base/number.hpp"
 
 namespace callgate::limits {
 
@@ -31,6 +33,11 @@ std::uint64_t tasks_of_user(uid_t user) {
         }
     }
     return count;
+}
+
+std::uint64_t tasks_beside() {
+    const char* const told = ::getenv(beside_variable);
+    return told == nullptr ? 0 : parse_number<std::uint64_t>(told).value_or(0);
 }
 
 std::string time_text(std::chrono::milliseconds time) {
@@ -61,8 +68,8 @@ std::vector<agent::Limit> process_limits(const rules::Limits& limits) {
     }
     // The kernel does not count root.
     if (limits.processes && ::getuid() != 0) {
-        const rlim_t most =
-            tasks_of_user(::getuid()) + *limits.processes + std::max<rlim_t>(16, *limits.processes / 4);
+        const rlim_t most = tasks_of_user(::getuid()) + *limits.processes +
+                            std::max<rlim_t>(16, *limits.processes / 4) + tasks_beside();
         rlimit now{};
         if (::getrlimit(RLIMIT_NPROC, &now) == 0)
             list.push_back({RLIMIT_NPROC, {std::min(now.rlim_cur, most), std::min(now.rlim_max, most)}});

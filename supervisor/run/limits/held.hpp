@@ -20,9 +20,13 @@ struct TreePeak {
     bool memory_in_group = false, tasks_in_group = false;  // the kernel held the limit
 };
 
+/// This variable of callgate's own environment tells how many tasks of the same user other jobs of a server
+/// may have.
+inline constexpr const char* beside_variable = "CALLGATE_TASKS_BESIDE";
+
 /// Limits that each process of the tree gets (setrlimit(2)): its own, and backstops to the tree's limits.
-/// Between two readings an ordinary user cannot make many more tasks than `processes`. A single process
-/// cannot use much more processor time than `cpu`.
+/// Between two readings an ordinary user cannot make many more tasks than `processes` and all other jobs. A
+/// single process cannot use much more processor time than `cpu`.
 [[nodiscard]] std::vector<agent::Limit> process_limits(const rules::Limits& limits);
 
 /// "512M"
