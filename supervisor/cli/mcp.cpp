@@ -191,6 +191,7 @@ void answer(const json& value) {
 int mcp(const Arguments&) {
     require_run("mcp");
     std::string input;
+    bool cut = false;  // the beginning of the message that is being read was too long to keep
     std::array<char, 16384> piece{};
     for (;;) {
         const ssize_t got = ::read(STDIN_FILENO, piece.data(), piece.size());
@@ -198,8 +199,11 @@ int mcp(const Arguments&) {
         if (got <= 0) return 0;
         input.append(piece.data(), static_cast<std::size_t>(got));
         for (std::size_t end = 0; (end = input.find('\n')) != std::string::npos; input.erase(0, end + 1))
-            answer(handle(input.substr(0, end)));
-        if (input.size() > max_message) throw Failure("mcp: a message is longer than 1 MiB");
+            answer(std::exchange(cut, false)
+                       ? error_of(nullptr, invalid_request, "a message has at most 1 MiB")
+                       : handle(input.substr(0, end)));
+        cut = cut || input.size() > max_message;
+        if (cut) input.clear();
     }
 }
 

@@ -142,6 +142,13 @@ def test_a_client_that_passes_no_variables_is_served(box):
     assert answers[0][1] and answers[0][0].startswith(f"refused: read {closed}: ") and f'denied: read "{closed}"' in answers[1][0], result.describe()
 
 
+def test_a_message_that_is_too_long_is_refused_and_the_next_one_answered(box):
+    long = call(1, "explain", operation="read", object="/" + "x" * (1 << 21))
+    result, answers = served(box, rules(box), long, call(2, "denials"))
+    assert [(one["id"], one.get("error", {}).get("message")) for one in answers] == [(None, "a message has at most 1 MiB"), (2, None)], \
+        result.describe()
+
+
 @pytest.mark.parametrize("verb", [["mcp"], ["request", "read", "/etc/hosts"]])
 def test_outside_a_run_there_is_nobody_to_ask(box, verb):
     result = box.run([str(box.callgate), *verb], supervised=False, stdin=b"")
