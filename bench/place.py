@@ -28,6 +28,7 @@ class Place:
         # Copied to a disk, as they are installed. What the linker wrote lies in the page cache page by page, and so does
         # a file in memory. A start took half a millisecond longer for that.
         installed = Path(tempfile.mkdtemp(prefix="callgate-bench.", dir="/var/tmp"))
+        installed.chmod(0o755)
         self.at_close(lambda: shutil.rmtree(installed))
         self.callgate, self.floor, self.floor_start = (installed / name for name in ("callgate", "floor", "floor_start"))
         self.target, self.nothing = root / "bin/target", root / "bin/nothing"
