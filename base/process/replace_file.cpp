@@ -13,12 +13,12 @@
 
 namespace callgate {
 
-bool replace_file(const std::string& path, std::string_view text, mode_t mode) {
+bool replace_file(const std::string& path, std::string_view text, mode_t mode, Sync sync) {
     std::string beside = path + ".XXXXXX";
     const UniqueFd file(::mkostemp(beside.data(), O_CLOEXEC));
     if (!file) return false;
-    if (write_all(file.get(), text) && ::fchmod(file.get(), mode) == 0 && ::fsync(file.get()) == 0 &&
-        ::rename(beside.c_str(), path.c_str()) == 0)
+    if (write_all(file.get(), text) && ::fchmod(file.get(), mode) == 0 &&
+        (sync == Sync::later || ::fsync(file.get()) == 0) && ::rename(beside.c_str(), path.c_str()) == 0)
         return true;
     const int why = errno;
     ::unlink(beside.c_str());

@@ -8,6 +8,7 @@
 #include "agent/handover.hpp"
 #include "rules/plan/plan_audit.hpp"
 #include "supervisor/cli/agent_command.hpp"
+#include "supervisor/cli/build_info.hpp"
 #include "supervisor/cli/environment.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/kept_capabilities.hpp"
@@ -171,7 +172,8 @@ Compiled compile(const Arguments& arguments, const RequestedRun& requested, Term
                  const rules::FileTree& tree) {
     const Request& request = requested.request;
     // A nested run can neither read nor write the record.
-    ListingRecord listings(request.outer == nullptr ? requested.places.state : "");
+    ListingRecord listings(request.outer == nullptr ? requested.places.state : "",
+                           CALLGATE_VERSION " " + std::string(build_info));
     CompiledRules made = load_rules(arguments, requested, terminal, tree, listings);
     Compiled compiled;
     compiled.rules = compiled.enforced = std::move(made.loaded.rules);

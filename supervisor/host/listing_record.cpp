@@ -17,11 +17,11 @@
 
 #include "base/directory.hpp"
 #include "base/number.hpp"
+#include "base/process/replace_file.hpp"
 #include "base/read_whole.hpp"
 #include "base/sha256.hpp"
 #include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
-#include "base/write_all.hpp"
 
 namespace callgate {
 
@@ -29,8 +29,7 @@ namespace {
 
 // A file has fields that end with NUL: the form, its name, the clock, the directories, and "end". A directory
 // has its path, its stamp, its entries, and an empty field. An entry is a letter for the kind, and the name.
-// Whoever changes the form, or what a step of a pattern matches, raises its number.
-constexpr std::string_view form = "callgate listings 1", end_of_file = "end";
+constexpr std::string_view form = "callgate listings", end_of_file = "end";
 constexpr char field_end = '\0';
 
 constexpr std::size_t max_size = std::size_t{16} << 20U;
@@ -62,7 +61,8 @@ std::string letter(const rules::FileTree::Entry& entry) {
 }
 
 /// Whether this user alone can have written the file.
-bool is_own(int file, struct stat& status) {
+bool is_own(int file) {
+    struct stat status {};
     return ::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
            status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
@@ -82,15 +82,6 @@ void remove_oldest(const std::string& place) {
         ::unlinkat(::dirfd(stream.get()), std::get<2>(files[index]).c_str(), 0);
 }
 
-/// Another start may write the same file at the same time, and each writes a whole one.
-void write_file(const std::string& place, const std::string& name, std::string_view text) {
-    std::string path = place + '/' + name + ".XXXXXX";
-    const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
-    if (!file) return;
-    if (!write_all(file.get(), text) || ::rename(path.c_str(), (place + '/' + name).c_str()) != 0)
-        ::unlink(path.c_str());
-}
-
 }  // namespace
 
 ListingRecord::Clock ListingRecord::Clock::now() {
@@ -98,8 +89,8 @@ ListingRecord::Clock ListingRecord::Clock::now() {
     return {real / 1'000'000'000, real - nanoseconds(CLOCK_BOOTTIME)};
 }
 
-ListingRecord::ListingRecord(const std::string& state, const Clock& clock)
-    : place_(state.empty() ? "" : state + "/listings"), began_(clock) {}
+ListingRecord::ListingRecord(const std::string& state, std::string build, const Clock& clock)
+    : place_(state.empty() ? "" : state + "/listings"), build_(std::move(build)), began_(clock) {}
 
 std::string ListingRecord::Stamp::text() const {
     std::string text = std::to_string(device);
@@ -112,8 +103,7 @@ std::string ListingRecord::Stamp::text() const {
 std::string ListingRecord::read(const std::string& name) const {
     const UniqueFd file(
         ::open((place_ + '/' + name).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat status {};
-    if (!file || (check_enabled("listing-owner") && !is_own(file.get(), status))) return "";
+    if (!file || (check_enabled("listing-owner") && !is_own(file.get()))) return "";
     Result<std::string> text = read_whole(file.get(), max_size);
     return text && text->size() <= max_size ? std::move(*text) : "";
 }
@@ -141,6 +131,7 @@ bool ListingRecord::divide(const std::string& name, Walk& walk) const {
 void ListingRecord::begin(const std::string& head, const std::vector<std::string>& patterns) {
     if (place_.empty()) return;
     std::string key;
+    put_field(build_, key);
     put_field(head, key);
     for (const std::string& pattern : patterns) put_field(pattern, key);
     const std::string name = sha256_hex(key).substr(0, 32);
@@ -220,8 +211,8 @@ void ListingRecord::save() const {
         text += walk.after;
         put_field(end_of_file, text);
         if (text.size() > max_size || (::mkdir(place_.c_str(), 0700) != 0 && errno != EEXIST)) continue;
-        write_file(place_, name, text);
-        remove_oldest(place_);
+        // Another start may do so at the same time, and each writes a whole file. A cut one is thrown away.
+        if (replace_file(place_ + '/' + name, text, 0600, Sync::later)) remove_oldest(place_);
     }
 }
 

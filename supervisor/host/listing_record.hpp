@@ -39,8 +39,9 @@ public:
         std::int64_t set_to = 0;   // its offset to CLOCK_BOOTTIME, in nanoseconds
         [[nodiscard]] static Clock now();
     };
-    /// `state` is the state directory, which need not exist; "": nothing is known, and nothing is kept.
-    explicit ListingRecord(const std::string& state, const Clock& clock = Clock::now());
+    /// `state` is the state directory, which need not exist; "": nothing is known, and nothing is kept. What
+    /// another `build` of callgate has kept does not count: its patterns may have matched otherwise.
+    ListingRecord(const std::string& state, std::string build, const Clock& clock = Clock::now());
 
     void begin(const std::string& head, const std::vector<std::string>& patterns) override;
     [[nodiscard]] std::optional<Entries> find(const std::string& directory) override;
@@ -71,6 +72,7 @@ private:
     [[nodiscard]] std::optional<Stamp> stamp(const std::string& directory);
 
     std::string place_;  // the directory of the files; ""
+    std::string build_;
     Clock began_;
     std::map<std::uint64_t, bool> trusted_;  // devices
     std::map<std::string, Walk> walks_;      // by the names of their files

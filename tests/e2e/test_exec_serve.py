@@ -72,12 +72,12 @@ TWIN = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('two.sock'); s.
 def test_a_job_forks_whatever_other_jobs_have_forked(box):
     """The kernel counts all tasks of a user together. Twin: beyond the limit of its own a job is ended."""
     fork = """
-import os, sys, time
+import os, signal, sys, time
 name, wanted, others, lasting = sys.argv[1], *map(int, sys.argv[2:])
 open(name + ".begun", "w").close()
-while sum(one.endswith(".forked") for one in os.listdir(".")) < others: pass
+while sum(one.endswith(".forked") for one in os.listdir(".")) < others: time.sleep(0.01)
 for _ in range(wanted):
-    if os.fork() == 0: time.sleep(1000)
+    if os.fork() == 0: signal.pause()
 open(name + ".forked", "w").close()
 while lasting and not os.path.exists("last.forked"): time.sleep(0.01)
 """

@@ -66,6 +66,7 @@ struct Start {
 
 struct World {
     tests::TemporaryDirectory state, tree;
+    std::string build = "one";
 
     World() {
         for (int index = 0; index < directories; ++index) {
@@ -79,7 +80,7 @@ struct World {
     [[nodiscard]] Start start(const Clock& clock = later(), const std::string& pattern = "/**/.env") const {
         next_tick();
         CountedTree files;
-        ListingRecord record(state.path, clock);
+        ListingRecord record(state.path, build, clock);
         rules::Expander expander(files, &record);
         Start done;
         const rules::Glob glob = *rules::Glob::compile(tree.path + pattern, rules::GlobKind::path);
@@ -175,6 +176,14 @@ TEST_SUITE("the record of listings") {
         CHECK(world.start().listed.empty());
     }
 
+    TEST_CASE("another build of callgate believes nothing of it") {
+        World world;
+        static_cast<void>(world.start());
+        world.build = "other";
+        CHECK(world.start().listed.size() == directories + 1);
+        CHECK(world.start().listed.empty());
+    }
+
     TEST_CASE("a file that others may have written counts as none") {
         const World world;
         static_cast<void>(world.start());
@@ -216,7 +225,7 @@ TEST_SUITE("the record of listings") {
     TEST_CASE("small trees are not kept, and old files go") {
         const World world;
         tests::TemporaryDirectory small;
-        ListingRecord record(world.state.path, later());
+        ListingRecord record(world.state.path, world.build, later());
         const RealFileTree files;
         rules::Expander expander(files, &record);
         CHECK(expander.expand(*rules::Glob::compile(small.path + "/**/.env", rules::GlobKind::path))
@@ -233,7 +242,7 @@ TEST_SUITE("the record of listings") {
     TEST_CASE("without a state directory all is listed") {
         const World world;
         const RealFileTree files;
-        ListingRecord record("", later());
+        ListingRecord record("", world.build, later());
         rules::Expander expander(files, &record);
         const rules::Glob glob = *rules::Glob::compile(world.tree.path + "/**/.env", rules::GlobKind::path);
         CHECK(expander.expand(glob).found.size() == 1);
