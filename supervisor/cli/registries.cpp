@@ -31,17 +31,18 @@ constexpr Key npm_variables[] = {{"npm_config_registry", true},
                                  {"NPM_CONFIG_REGISTRY", true},
                                  {"YARN_NPM_REGISTRY_SERVER", true},
                                  {"COREPACK_NPM_REGISTRY", false}};
-constexpr std::string_view npm_files[] = {"~/.npmrc", "/etc/npmrc", "/usr/etc/npmrc", "/usr/local/etc/npmrc",
-                                          "~/.yarnrc.yml"};
+constexpr std::string_view npm_files[] = {
+    "~/.npmrc",      "/etc/npmrc",        "/usr/etc/npmrc", "/usr/local/etc/npmrc",
+    "~/.yarnrc.yml", "~/.config/pnpm/rc", "~/.bunfig.toml", "~/.config/.bunfig.toml"};
 constexpr Key npm_keys[] = {
     {"registry", true}, {"npmRegistryServer", true}, {"proxy", false}, {"https-proxy", false}};
 
 constexpr Key pip_variables[] = {{"PIP_INDEX_URL", true}, {"PIP_EXTRA_INDEX_URL", false},
                                  {"UV_INDEX_URL", true},  {"UV_DEFAULT_INDEX", true},
                                  {"UV_INDEX", false},     {"UV_EXTRA_INDEX_URL", false}};
-constexpr std::string_view pip_files[] = {"/etc/pip.conf",   "/etc/xdg/pip/pip.conf",
-                                          "~/.pip/pip.conf", "~/.config/pip/pip.conf",
-                                          "/etc/uv/uv.toml", "~/.config/uv/uv.toml"};
+constexpr std::string_view pip_files[] = {
+    "/etc/pip.conf",   "/etc/xdg/pip/pip.conf", "~/.pip/pip.conf",          "~/.config/pip/pip.conf",
+    "/etc/uv/uv.toml", "~/.config/uv/uv.toml",  "~/.config/pdm/config.toml"};
 constexpr Key pip_keys[] = {
     {"index-url", true}, {"extra-index-url", false}, {"find-links", false}, {"url", false}, {"proxy", false}};
 
@@ -172,6 +173,7 @@ private:
         if (path.ends_with(".json")) return add_composer(content);
         if (path.ends_with("gemrc")) return add_gemrc(content);
         if (path.ends_with(".bundle/config")) return add_bundle(content);
+        if (path.ends_with(".bunfig.toml")) return add_bun(content);
         if (path.ends_with(".sources")) return add_apt_stanzas(content);
         if (path.ends_with(".list")) return add_apt_lines(content);
         if (tool_.profile == "apt") return;  // apt reads no file of another name
@@ -262,6 +264,20 @@ private:
             const bool all =
                 source == "ALL" || lower_case(source).find("//rubygems__org") != std::string::npos;
             found_.replace = found_.replace || (all && found_.hosts.size() > before);
+        });
+    }
+
+    /// `registry`, a URL or a table with one, and those of scopes in a table of their own.
+    void add_bun(std::string_view content) {
+        bool of_scopes = false;
+        each_line(content, [&](std::string_view line) {
+            const std::string_view text = trim(line.substr(0, line.find('#')));
+            const std::string_view key = trim(text.substr(0, text.find('=')));
+            if (line.starts_with('[')) of_scopes = text == "install.scopes";
+            if (of_scopes)
+                each_url(text, [this](std::string_view url) { add_url(url); });
+            else if (key == "registry" || key == "install.registry" || key == "url")
+                add_value({"registry", true}, text);
         });
     }
 

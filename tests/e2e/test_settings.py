@@ -12,6 +12,8 @@ SECRET = "hunter2-SECRET"
 NPMRC = f"registry=https://me:{SECRET}@npm.corp.example/\n//npm.corp.example/:_authToken={SECRET}\n@corp:registry=https://npm.corp.example/corp/\n"
 PIP = f"[global]\nindex-url = https://me:{SECRET}@pypi.corp.example/simple\n"
 CARGO = f'[source.crates-io]\nreplace-with = "corp"\n[registries.corp]\nindex = "sparse+https://cargo.corp.example/"\ntoken = "{SECRET}"\n'
+BUN = f'[install]\nregistry = {{ url = "https://npm.corp.example/", token = "{SECRET}" }}\n[install.scopes]\ncorp = "https://me:{SECRET}@npm.corp.example/corp/"\n'
+PDM = f'[pypi]\nurl = "https://pypi.corp.example/simple"\npassword = "{SECRET}"\n'
 NETRC = f"machine npm.corp.example login me password {SECRET}\n"
 
 
@@ -19,6 +21,7 @@ NETRC = f"machine npm.corp.example login me password {SECRET}\n"
 def home(box):
     made = box.directory(box.root / "settings-home")
     for name, content in {".npmrc": NPMRC, ".config/pip/pip.conf": PIP, ".cargo/config.toml": CARGO, ".netrc": NETRC,
+                          ".config/pnpm/rc": NPMRC, ".bunfig.toml": BUN, ".config/.bunfig.toml": BUN, ".config/pdm/config.toml": PDM,
                           ".m2/settings-security.xml": f"<settingsSecurity><master>{SECRET}</master></settingsSecurity>",
                           ".m2/settings.xml": f"<settings><servers>{SECRET}"}.items():
         path = made / name
@@ -36,8 +39,13 @@ def filtered(result) -> list[dict]:
     return [one for one in result.decisions() if one["callgate"]["mechanism"] == "filtered"]
 
 
+NPM_KEPT = "registry = https://npm.corp.example/\n@corp:registry = https://npm.corp.example/corp/\n"
+BUN_KEPT = '[install]\nregistry = { url = "https://npm.corp.example/" }\n[install.scopes]\ncorp = "https://npm.corp.example/corp/"\n'
+
+
 @pytest.mark.parametrize(("name", "kept"), [
-    (".npmrc", "registry = https://npm.corp.example/\n@corp:registry = https://npm.corp.example/corp/\n"),
+    (".npmrc", NPM_KEPT), (".config/pnpm/rc", NPM_KEPT), (".bunfig.toml", BUN_KEPT), (".config/.bunfig.toml", BUN_KEPT),
+    (".config/pdm/config.toml", '[pypi]\nurl = "https://pypi.corp.example/simple"\n'),
     (".config/pip/pip.conf", "[global]\nindex-url = https://pypi.corp.example/simple\n"),
     (".cargo/config.toml", '[source.crates-io]\nreplace-with = "corp"\n[registries.corp]\nindex = "sparse+https://cargo.corp.example/"\n'),
     (".netrc", "")])

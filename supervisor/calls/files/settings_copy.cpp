@@ -16,6 +16,8 @@ enum class Format : std::uint8_t {
     pypirc,
     cargo,
     uv,
+    bun,
+    pdm,
     maven,
     nuget,
     yarn,
@@ -37,11 +39,14 @@ struct Known {
 
 constexpr Known known_files[] = {
     {"/.npmrc", Format::npmrc},
+    {"/pnpm/rc", Format::npmrc},
     {"/pip.conf", Format::pip},
     {"/.pypirc", Format::pypirc},
     {"/.cargo/config", Format::cargo},
     {"/.cargo/config.toml", Format::cargo},
     {"/uv/uv.toml", Format::uv},
+    {"/.bunfig.toml", Format::bun},
+    {"/pdm/config.toml", Format::pdm},
     {"/.m2/settings.xml", Format::maven},
     {"/NuGet/NuGet.Config", Format::nuget},
     {"/.yarnrc.yml", Format::yarn},
@@ -77,13 +82,14 @@ const Known* known_file(std::string_view path) {
 
 // ---- Keys that say nothing secret. Values are shown without the user part of URLs. ----
 
+/// pnpm's store is left out: no run writes the user's.
 constexpr std::string_view npm_keys =
     "registry proxy https-proxy noproxy strict-ssl cafile cache prefix save save-exact save-"
     "prefix engine-strict fund audit loglevel progress legacy-peer-deps package-lock fetch-"
     "retries fetch-timeout fetch-retry-mintimeout fetch-retry-maxtimeout maxsockets prefer-"
     "offline offline omit include optional ignore-scripts script-shell node-linker shamefully-"
     "hoist hoist hoist-pattern public-hoist-pattern strict-peer-dependencies auto-install-peers "
-    "store-dir update-notifier color workspaces install-links install-strategy before min-"
+    "update-notifier color workspaces install-links install-strategy before min-"
     "release-age tag access always-auth";
 constexpr std::string_view pip_keys =
     "index-url extra-index-url find-links no-index trusted-host timeout retries cert proxy "
@@ -97,6 +103,18 @@ constexpr std::string_view uv_keys =
     "python-downloads resolution prerelease link-mode compile-bytecode exclude-newer no-binary "
     "no-build no-build-isolation allow-insecure-host concurrent-downloads required-version "
     "preview";
+constexpr std::string_view bun_keys =
+    "registry url optional dev peer production exact saveTextLockfile auto frozenLockfile dryRun "
+    "globalDir globalBinDir ca cafile dir disable disableManifest save print linker "
+    "linkWorkspacePackages minimumReleaseAge minimumReleaseAgeExcludes concurrentScripts "
+    "ignoreScripts hoistPattern publicHoistPattern shell bun silent smol logLevel telemetry jsx "
+    "jsxFactory jsxFragment jsxImportSource preload root coverage coverageThreshold";
+constexpr std::string_view pdm_keys =
+    "url verify_ssl json_api ca_certs type name find_links include_packages exclude_packages "
+    "ignore_stored_index auto_global cache cache_dir cache_method check_update fallback "
+    "global_project_path in_project use_venv location prompt with_pip backend parallel "
+    "requires_python use_uv use_last resolve_update_strategy strategy save_strategy "
+    "inherit_metadata exclude_newer request_timeout theme";
 constexpr std::string_view cargo_keys =
     "registry replace-with directory local-registry git branch tag rev index default protocol "
     "proxy timeout cainfo proxy-cainfo check-revoke low-speed-limit multiplexing ssl-version "
@@ -241,6 +259,10 @@ std::optional<std::string> settings_copy(std::string_view path, std::string_view
             return toml_copy(content, cargo_keys);
         case Format::uv:
             return toml_copy(content, uv_keys);
+        case Format::bun:
+            return toml_copy(content, bun_keys, "[install.scopes]");
+        case Format::pdm:
+            return toml_copy(content, pdm_keys);
         case Format::maven:
             return xml_copy(content, maven_elements);
         case Format::nuget:

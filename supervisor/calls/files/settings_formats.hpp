@@ -42,9 +42,12 @@ using Allowed = bool (*)(std::string_view key);
 /// go on with the value.
 [[nodiscard]] std::string ini_copy(std::string_view content, bool continued, Allowed allowed);
 
-/// The subset of TOML that the tools' own pages use: tables, and values on one line or in an array over
-/// several lines. `keys`: words with blanks between. Nothing if a line is none of that.
-[[nodiscard]] std::optional<std::string> toml_copy(std::string_view content, std::string_view keys);
+/// The subset of TOML that the tools' own pages use: tables, and values on one line. Arrays and inline tables
+/// may have several lines. `keys`: words with blanks between, for members of inline tables too.
+/// `places`: the heading of a table whose keys are names, and whose values are URLs. Nothing if a line is
+/// none of that.
+[[nodiscard]] std::optional<std::string> toml_copy(std::string_view content, std::string_view keys,
+                                                   std::string_view places = {});
 
 /// Block mappings alone: `key: value`, or `key:` with deeper lines. A line that is neither belongs to the key
 /// above it, and is left out. `keys`: words with blanks between.

@@ -40,6 +40,25 @@ std::string hosts(const Registries& found) {
 
 }  // namespace
 
+TEST_CASE("pnpm and Bun have settings of their own") {
+    Settings settings;
+    settings.files["/home/u/.config/pnpm/rc"] = "@corp:registry=https://pnpm.example/x/\n";
+    CHECK(hosts(settings.read("node")) == "pnpm.example:443 too");
+    settings.files["/home/u/.bunfig.toml"] = R"([install]
+# registry = "https://old.example/"
+registry = { token = "x", url = "https://u:p@bun.example:8443/" }
+[install.scopes]
+"@one" = "https://one.example/" # https://no.example/
+"@two" = {
+  url = "https://two.example/",
+}
+[run]
+shell = "https://not.example/"
+)";
+    CHECK(hosts(settings.read("node")) ==
+          "pnpm.example:443 bun.example:8443 one.example:443 two.example:443 instead");
+}
+
 TEST_CASE("hosts of URLs") {
     const auto host = [](std::string_view url) {
         const auto found = host_of_url(url);

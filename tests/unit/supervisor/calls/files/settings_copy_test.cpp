@@ -131,6 +131,51 @@ TEST_CASE("uv: indexes stay") {
                "\"SECRET\"\n") == "[[index]]\nname = \"corp\"\nurl = \"https://pypi.corp.example/simple\"\n");
 }
 
+TEST_CASE("pnpm has npm's format") {
+    CHECK(copy("/home/u/.config/pnpm/rc",
+               "store-dir=/s\n//npm.corp.example/:_authToken=SECRET\n@corp:registry=https://u:SECRET@a/\n") ==
+          "@corp:registry = https://a/\n");
+}
+
+TEST_CASE("Bun: registries stay, also in inline tables and of scopes") {
+    CHECK(copy("/home/u/.bunfig.toml", R"(telemetry = false # SECRET
+[install]
+exact = true
+registry = { url = "https://u:SECRET@npm.corp.example/", token = "SECRET,\"x", other = [1, "SECRET"] }
+[install.scopes]
+"@one" = "https://u:SECRET@one.example/?t=SECRET"
+two = { token = "$SECRET", username = "SECRET",
+  url = "https://two.example/" }
+three = { token = "SECRET" }
+four = "SECRET"
+five = { url = { url = "https://SECRET/" } }
+[define]
+"process.env.KEY" = "'SECRET'"
+)") == R"(telemetry = false
+[install]
+exact = true
+registry = { url = "https://npm.corp.example/" }
+[install.scopes]
+"@one" = "https://one.example/"
+two = { url = "https://two.example/" }
+[define]
+)");
+    CHECK(copy("/home/u/.bunfig.toml", "registry = { url = \"https://a/\"\n") == "(none)");
+    CHECK(copy("/home/u/.bunfig.toml", "registry = { url = \"https://u:SECR\\u0045T@a/\" }\n") == "");
+}
+
+TEST_CASE("PDM: indexes stay") {
+    CHECK(copy("/home/u/.config/pdm/config.toml", R"(check_update = false
+[pypi]
+url = "https://u:SECRET@pypi.corp.example/simple"
+username = "SECRET"
+[repository.corp]
+password = "SECRET"
+url = "https://up.example/"
+)") == "check_update = false\n[pypi]\nurl = \"https://pypi.corp.example/simple\"\n[repository.corp]\nurl = "
+       "\"https://up.example/\"\n");
+}
+
 TEST_CASE("Maven: mirrors stay, servers go") {
     const std::string made = copy("/home/u/.m2/settings.xml", R"(<?xml version="1.0"?>
 <settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">
