@@ -233,14 +233,30 @@ bool is_rule_file(const std::string& path) {
     return has("\"version\"") && has("\"rules\"") && (has("\"allow\"") || has("\"ask\"") || has("\"deny\""));
 }
 
+/// The advice for a name that looks like a pattern; "" if it does not.
+std::string meant_pattern(const std::string& path) {
+    if (path.find_first_of("*?[") == std::string::npos) return "";
+    const std::size_t name = path.rfind('/') + 1;  // 0 where there is no slash
+    if (path.substr(0, name).find_first_of("*?[") != std::string::npos)
+        return "; it is no pattern: patterns of directories are for rules (-R)";
+    if (path.substr(name) == "**") return "; it is no pattern: a directory means all beneath it";
+    return "; it is no pattern: that is '" + std::string(pattern_prefix) + path + "'";
+}
+
 }  // namespace
 
 void say_doubtful_paths(const Arguments& arguments, const std::string& home) {
-    for (const char* const option : {"read", "execute"})
-        for (const std::string& path : arguments.values(option))
-            if (struct stat status{}; !path.starts_with(pattern_prefix) &&
-                                      ::stat(absolute(path, home).c_str(), &status) != 0 && errno == ENOENT)
-                say(arguments.origin(option) + " " + path + ": nothing has this name yet");
+    for (const std::string_view option : {"read", "execute", "write", "deny"})
+        for (const std::string& path : arguments.values(option)) {
+            struct stat status {};
+            if (path.starts_with(pattern_prefix) || path.starts_with(connect_prefix) ||
+                ::stat(absolute(path, home).c_str(), &status) == 0 || errno != ENOENT)
+                continue;
+            // A name to write or to deny may come later.
+            const std::string meant = meant_pattern(path);
+            if (option == "read" || option == "execute" || !meant.empty())
+                say(arguments.origin(option) + " " + path + ": nothing has this name yet" + meant);
+        }
     for (const std::string& path : arguments.values("read"))
         if (is_rule_file(absolute(path, home)))
             say(arguments.origin("read") + " " + path + " lets the command read it; -R " + path +

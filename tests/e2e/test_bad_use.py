@@ -62,6 +62,17 @@ def test_a_name_that_leads_nowhere_is_said_once(box):
     assert box.run(["/bin/true"], options=[*options, "-q"]).errors == ""
 
 
+@pytest.mark.parametrize("option", ["read", "write", "execute", "deny"])
+def test_a_name_that_looks_like_a_pattern_is_said(box, option):
+    """A denied `keys/*` would deny nothing. Twins: `glob:`, and a file that is called so."""
+    starred = box.file(box.tree / "real*", b"")
+    meant = {f"{box.tree}/**": "a directory means all beneath it", f"{box.tree}/*.none": f"that is 'glob:{box.tree}/*.none'",
+             f"{box.tree}/*/none": "patterns of directories are for rules (-R)"}
+    options = [word for path in [*meant, f"glob:{box.tree}/*.none", str(starred)] for word in (f"--{option}", path)]
+    lines = box.run(["/bin/true"], options=options).errors.splitlines()
+    assert lines == [f"callgate: --{option} {path}: nothing has this name yet; it is no pattern: {what}" for path, what in meant.items()], lines
+
+
 def test_a_file_of_rules_that_is_only_opened_for_reading_is_said(box):
     """Somebody who writes -r for -R would take its denials for granted. Twin: other JSON is read without a word."""
     rules = box.file(box.tree / "rules.json", b'{"version": 1, "rules": [{"id": "no", "deny": "read", "path": "/etc/hostname"}]}')
