@@ -3,7 +3,8 @@
 // A program that is kept from one name of a directory is often kept from the next one. Whoever allows each by
 // its own option never ends. So from the third name on, the directory is named. Some directories hold more
 // than one program's files, as the home does. There a pattern is named, if the names differ only in parts
-// that a program makes up. Rules that deny go on to hold, whatever an option allows.
+// that a program makes up. A temporary name is another one in each run, so its pattern is named at once.
+// Rules that deny go on to hold, whatever an option allows.
 //
 // ps(1) asks for the same file of every process. That is one line too, though no option allows it.
 #include <algorithm>
@@ -73,6 +74,27 @@ std::string name_pattern(std::string_view name) {
     return starred && letters >= enough_letters ? pattern : "";
 }
 
+/// "lua_??????" for a name that mkstemp(3) has made up; "" for every other one.
+std::string temporary_pattern(std::string_view name) {
+    constexpr std::size_t made_up = 6;
+    if (name.size() <= made_up + 1) return {};
+    const std::string_view kept = name.substr(0, name.size() - made_up), rest = name.substr(kept.size());
+    const auto has = [&](char first, char last) {
+        return std::ranges::any_of(rest, [=](char one) { return one >= first && one <= last; });
+    };
+    const bool all = std::ranges::all_of(rest, [](char one) {
+        return (one >= '0' && one <= '9') || (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z');
+    });
+    if (!all || !has('A', 'Z') || !(has('a', 'z') || has('0', '9')) ||
+        std::string_view(".-_").find(kept.back()) == std::string_view::npos)
+        return {};
+    return rules::quote_glob(kept) + std::string(made_up, '?');
+}
+
+bool holds_temporary_files(std::string_view directory) {
+    return directory == "/tmp" || directory == "/var/tmp" || directory == "/dev/shm";
+}
+
 /// Whether an option may name the directory: the files of one program or project, as far as a name can tell.
 bool belongs_together(std::string_view directory, const std::string& home) {
     constexpr std::array<std::string_view, 5> of_all_programs{"/.config", "/.local", "/.local/share",
@@ -87,6 +109,7 @@ struct Remedy {
     std::string option;
     std::string object;  // a pattern; "": the first name and the number of others
     const char* others = " more names there";
+    std::size_t from = enough;  // so many names have it
 };
 
 std::string after_slash(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
@@ -111,10 +134,15 @@ std::optional<Remedy> remedy_of(const Denial& denial, const std::string& home) {
     if (option.empty()) return std::nullopt;
     const std::string directory(containing(denial.object));
     if (belongs_together(directory, home)) return Remedy{std::string(option) + shell_quote(directory), ""};
-    const std::string pattern = name_pattern(after_slash(denial.object));
+    const std::string name = after_slash(denial.object);
+    const std::string temporary = holds_temporary_files(directory) ? temporary_pattern(name) : "";
+    const std::string pattern = temporary.empty() ? name_pattern(name) : temporary;
     if (pattern.empty()) return std::nullopt;
-    const std::string whole = directory + '/' + pattern;
-    return Remedy{std::string(option) + shell_quote("glob:" + whole), whole};
+    Remedy remedy;
+    remedy.object = directory + '/' + pattern;
+    remedy.option = std::string(option) + shell_quote("glob:" + remedy.object);
+    if (!temporary.empty()) remedy.from = 1;
+    return remedy;
 }
 
 }  // namespace
@@ -132,17 +160,21 @@ std::vector<Denial> gathered(const std::vector<Denial>& denials, const std::stri
     for (const Denial& one : denials) {
         const auto remedy = remedy_of(one, home);
         const auto found = remedy ? together.find(key_of(one, *remedy)) : together.end();
-        if (found == together.end() || found->second.size() < enough) {
+        if (found == together.end() || found->second.size() < remedy->from) {
             lines.push_back(one);
             continue;
         }
         const auto& [key, same] = *found;
         if (same.front() != &one) continue;
         Denial all = one;
+        all.hint = remedy->option;
+        if (same.size() == 1) {
+            lines.push_back(std::move(all));
+            continue;
+        }
         all.object = remedy->object.empty()
                          ? one.object + " and " + std::to_string(same.size() - 1) + remedy->others
                          : remedy->object + " (" + std::to_string(same.size()) + " names)";
-        all.hint = remedy->option;
         all.count = 0;
         for (const Denial* each : same) all.count += each->count;
         lines.push_back(std::move(all));

@@ -217,6 +217,27 @@ TEST_CASE("in a directory of all programs the footer names the pattern of names 
     CHECK(line_count(footer_of({"a.1", "a.2", "a.3"})) == 4);
 }
 
+TEST_CASE("the pattern of temporary names is named at once") {
+    const auto line_of = [](std::initializer_list<const char*> paths) {
+        RunReport report;
+        for (const char* path : paths) report.note(denied(path, nullptr, Operation::create));
+        const std::string footer = report.footer(facts, exited(0), true);
+        return footer.substr(footer.find('\n') + 1);
+    };
+    const std::string made_up(6, '?'),
+        hint = "default  allow with: --write 'glob:/tmp/lua_" + made_up + "'\n";
+    CHECK(line_of({"/tmp/lua_ApGBKF"}) == "callgate:   create /tmp/lua_ApGBKF ×1  " + hint);
+    CHECK(line_of({"/tmp/lua_ApGBKF", "/tmp/lua_9x0aZ1"}) ==
+          "callgate:   create /tmp/lua_" + made_up + " (2 names) ×2  " + hint);
+    CHECK(line_of({"/var/tmp/a[1].0aB1cD"}).find(R"('glob:/var/tmp/a\[1\].)" + made_up) != std::string::npos);
+    // A word, no separator, too little, and another directory.
+    for (const char* path : {"/tmp/my_config", "/tmp/my_CONFIG", "/tmp/luaApGBKF", "/tmp/lua_ApGBK",
+                             "/tmp/_ApGBKF.c", "/tmp/ApGBKF", "/srv/lua_ApGBKF", "/tmp/x/lua_ApGBKF"}) {
+        CAPTURE(path);
+        CHECK(line_of({path}).find("glob:") == std::string::npos);
+    }
+}
+
 TEST_CASE("the footer names a file of all processes in one line") {
     const rules::Rule rule = secrets();
     RunReport report;
