@@ -198,7 +198,7 @@ Result<Object> describe(UniqueFd pin) {
         object.unnamed = !object.path.starts_with("(unreachable)");
         object.unlinked = !object.unnamed;
         object.path.clear();
-    } else if (object.status.st_nlink == 0 || name_is_gone(object.path, object.status)) {
+    } else if (name_is_gone(object.path, object.status)) {
         object.unnamed = object.status.st_dev == memfd_device();
         object.unlinked = !object.unnamed;
     } else if (!object.path.starts_with("/proc") && object.in_procfs) {

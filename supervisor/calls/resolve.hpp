@@ -24,7 +24,8 @@ struct Object {
     UniqueFd pin;  // O_PATH
     struct stat status {};
     std::string path;  // absolute and resolved; empty for an unnamed object
-    /// It has no name left (`st_nlink` 0, or only unknown names): only a default of allow allows it.
+    /// It has no name left, or only unknown ones: only a default of allow allows it. While a name is being
+    /// removed, `st_nlink` is 0 before the name is gone (vfs_rmdir, vfs_unlink), so it does not tell.
     bool unlinked = false;
     /// It never had a name in a file system: a pipe, socket, memfd or unnamed inode of the caller's tree.
     bool unnamed = false;

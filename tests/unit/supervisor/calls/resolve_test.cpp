@@ -9,10 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 using namespace callgate;
 using namespace callgate::calls;
@@ -132,6 +134,29 @@ TEST_CASE("what has no name is told from what never had one") {
     REQUIRE(pipe.has_value());
     CHECK(pipe->unnamed);
     CHECK_FALSE(pipe->unlinked);
+}
+
+TEST_CASE("an object has its name until the name is gone") {
+    // In memory every tenth look finds a directory whose st_nlink is 0 and whose name still leads there.
+    const fs::path directory = fs::path("/dev/shm") / ("callgate-test-" + std::to_string(::getpid()));
+    std::atomic<bool> ended = false;
+    std::thread remover([&] {
+        while (!ended) {
+            ::mkdir(directory.c_str(), 0700);
+            ::rmdir(directory.c_str());
+        }
+    });
+    int wrong = 0;
+    for (int looks = 0; looks < 20'000;) {
+        UniqueFd pin(::open(directory.c_str(), O_PATH | O_CLOEXEC));
+        const Result<Object> object = pin ? describe(std::move(pin)) : errno_code(ENOENT);
+        if (!object) continue;
+        ++looks;
+        wrong += object->unlinked != object->path.ends_with(" (deleted)") ? 1 : 0;
+    }
+    ended = true;
+    remover.join();
+    CHECK(wrong == 0);
 }
 
 TEST_CASE("a name that ends in the kernel's mark is believed only where it stands") {
