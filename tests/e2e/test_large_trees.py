@@ -115,7 +115,9 @@ def test_an_open_beside_a_deep_directory_is_left_to_the_kernel(box):
     """A new file beside it is made without a round trip, as Landlock holds the whole of `a`."""
     place = Tree(box, **{"a/b/c/d/e/f/g/h/file": b"deep\n"})
     place.renew()
-    result = place.run(["sh", "-c", "cat a/file && echo new > a/new && mkdir a/b/made && cat .env"])
+    # Before ABI 3 Landlock cannot hold an open that truncates.
+    make = "echo new > a/new" if place.run(["true"]).report["effective"]["landlock_abi"] >= 3 else "mkdir a/new"
+    result = place.run(["sh", "-c", f"cat a/file && {make} && mkdir a/b/made && cat .env"])
     assert result.code == 1, result.describe()
     names = [json.dumps(one) for one in result.decisions()]
     assert not [name for name in names if "/work/a/" in name], names

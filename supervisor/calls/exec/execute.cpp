@@ -12,6 +12,7 @@
 //   then.
 // A script is judged together with the interpreters that its first line names: the strictest verdict counts.
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -97,13 +98,23 @@ void Execution::unreadable(int error) {
     deny_failure(context_, subject, EPERM, "the caller cannot be looked at (it is not dumpable)");
 }
 
+/// Whether the kernel looks at unknown flags before it reads the path. 7.2 does, and 6.18 does not.
+bool flags_come_first() {
+    constexpr int unknown = 1 << 30;
+    static const bool first =
+        ::syscall(SYS_execveat, -1, nullptr, nullptr, nullptr, unknown) != 0 && errno == EINVAL;
+    return first;
+}
+
 /// Returns false if it has answered.
 bool Execution::find_object() {
     const int flags = context_.entry.flags < 0 ? 0 : context_.integer(context_.entry.flags);
+    const bool known = (flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | only_check)) == 0;
+    if (!known && flags_come_first()) return refuse(EINVAL), false;
     auto given = read_path_argument(context_, context_.entry.first, context_.buffers.path,
                                     context_.buffers.directory, empty_of(flags));
     if (!given) return unreadable(given.error().value()), false;
-    if ((flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | only_check)) != 0) return refuse(EINVAL), false;
+    if (!known) return refuse(EINVAL), false;
     given_ = std::move(*given);
     auto object = given_->text->empty()
                       ? describe(std::move(given_->base))
