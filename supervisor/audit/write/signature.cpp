@@ -11,7 +11,7 @@ namespace callgate::audit {
 
 namespace {
 
-std::string message(const ChainHash& head) { return "callgate/audit/1\n" + std::string(head.view()); }
+std::string message(const ChainHash& head) { return std::string("callgate/audit/1\n").append(head.view()); }
 
 const unsigned char* bytes(std::string_view text) {
     return reinterpret_cast<const unsigned char*>(text.data());  // NOLINT
