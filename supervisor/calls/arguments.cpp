@@ -59,7 +59,8 @@ audit::CallInput input_of(const GivenPath& given, const Place& place) {
 }
 
 void pass_errno(Call& context, int error, bool may_continue) {
-    const bool may_change = error == ENOENT || error == EEXIST || error == ENOTDIR;
+    const bool may_change = error == ENOENT || error == EEXIST || error == ENOTDIR || error == EISDIR ||
+                            error == ELOOP || error == EXDEV;
     if (may_continue && !may_change && context.call.may_continue()) {
         context.call.let_continue();
     } else {

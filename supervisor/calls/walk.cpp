@@ -82,8 +82,8 @@ private:
     [[nodiscard]] bool in_own_proc() const;
     [[nodiscard]] UniqueFd open_next(const std::string& name);
     Result<void> parent_step();
-    Result<void> follow_link(const std::string& name, const struct stat& link, std::string_view after,
-                             bool last);
+    Result<void> follow_link(const std::string& name, const UniqueFd& pin, const struct stat& link,
+                             std::string_view after, bool last);
     Result<void> enter(UniqueFd next, const std::string& name, bool last, bool slash);
     [[nodiscard]] bool in_tree() const;
     [[nodiscard]] bool confined() const {
@@ -163,8 +163,9 @@ bool Walk::in_tree() const {
     return owner != 0 && kernel::descends_from(owner, options_.tree);
 }
 
-Result<void> Walk::follow_link(const std::string& name, const struct stat& link, std::string_view after,
-                               bool last) {
+/// `pin` is the link, and `link` its status. Another object may have its name by now.
+Result<void> Walk::follow_link(const std::string& name, const UniqueFd& pin, const struct stat& link,
+                               std::string_view after, bool last) {
     if (++links_ > max_links || (options_.resolve & RESOLVE_NO_SYMLINKS) != 0) return errno_code(ELOOP);
     const std::string remaining(after);
     if (in_procfs(current_.get())) {
@@ -193,7 +194,7 @@ Result<void> Walk::follow_link(const std::string& name, const struct stat& link,
     }
     if (last && !may_follow(current_.get(), link)) return errno_code(EACCES);
     char text[PATH_MAX];
-    const ssize_t length = ::readlinkat(current_.get(), name.c_str(), text, sizeof text);
+    const ssize_t length = ::readlinkat(pin.get(), "", text, sizeof text);
     if (length < 0) return errno_code();
     if (length == 0) return errno_code(ENOENT);
     rest_.assign(text, static_cast<std::size_t>(length));
@@ -272,7 +273,7 @@ Result<Step> Walk::step() {
     if (!same) return same.error();
     Result<void> moved;
     if (S_ISLNK(info.st_mode) && (!last || !after.empty() || options_.follow == Follow::yes)) {
-        moved = follow_link(name, info, after, last);
+        moved = follow_link(name, next, info, after, last);
     } else {
         rest_ = after;
         moved = enter(std::move(next), name, last, !after.empty());
