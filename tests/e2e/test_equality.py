@@ -240,6 +240,30 @@ def test_a_name_that_appears_during_a_call_is_absent_or_there(box):
     assert len(result.decisions(operation="create")) >= 100
 
 
+# A call may give these while others change its names; the bare program shows that no other errno is among them.
+OF_NAMES = {"0", "ENOENT", "EEXIST", "ENOTDIR", "EISDIR", "ELOOP", "ENOTEMPTY"}
+OF_CALLS = {"rename": {"EINVAL"}, "exchange": {"EINVAL"}, "unlink": {"EPERM"}, "link": {"EPERM"}}
+
+
+@pytest.mark.parametrize("rules", ["contested", "agent"])
+def test_names_that_change_all_the_time_give_what_they_give_bare(box, rules):
+    """Directories, files and links take each other's place. No call may meet another errno than one that the bare program met."""
+    rounds = 60_000 if harness.SOAK else 3_000
+
+    def unheard(result: harness.Result) -> dict[tuple[str, str], int]:
+        assert result.code == 0, result.describe()
+        counts = {(call, error): int(count) for call, error, count in map(str.split, result.text.splitlines())}
+        assert sum(counts.values()) >= 4 * rounds and len({call for call, _ in counts}) == 18, result.describe()
+        return {one: count for one, count in counts.items() if one[1] not in OF_NAMES | OF_CALLS.get(one[0], set())}
+
+    bare, under = box.directory(box.tree / "bare"), box.directory(box.tree / "under")
+    storm = [box.program("prog_name_storm")]
+    assert not unheard(box.run([*storm, str(10 * rounds)], supervised=False, cwd=bare))
+    chosen = {"rules": contested(box)} if rules == "contested" else {"options": ["-p", "agent", "-x", str(box.stage.bin)]}
+    result = box.run([*storm, str(rounds)], cwd=under, **chosen)
+    assert not unheard(result) and result.report["denials"] == [], result.describe()
+
+
 def make_socket_tree(tree) -> None:
     (tree / "dir").mkdir()
     (tree / "regular").write_text("no socket")
