@@ -173,7 +173,7 @@ void Search::look_into(std::size_t visit) {
         return;
     }
     std::erase_if(*entries, [&](const FileTree::Entry& entry) { return !look_at(visit, directory, entry); });
-    if (known != nullptr) known->add(std::move(*entries));
+    if (known != nullptr) known->add(std::move(*entries), expander_.tree().listed());
 }
 
 bool Search::run() {

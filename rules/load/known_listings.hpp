@@ -22,8 +22,9 @@ public:
     /// The entries that matter to the patterns: directories, and what a pattern matches there. Nothing if the
     /// directory has to be listed.
     [[nodiscard]] virtual std::optional<Entries> find(const std::string& directory) = 0;
-    /// Takes what mattered in the directory that was asked for last. It was listed after that.
-    virtual void add(Entries entries) = 0;
+    /// Takes what mattered in the directory `listed`, which had the path that was asked for last. It was
+    /// listed after that.
+    virtual void add(Entries entries, const std::optional<FileTree::Identity>& listed) = 0;
 };
 
 }  // namespace callgate::rules

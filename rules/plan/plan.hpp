@@ -33,6 +33,11 @@ public:
         bool directory = false;
         bool symbolic_link = false;
     };
+    /// Names a directory, whatever its path leads to at another time.
+    struct Identity {
+        std::uint64_t device = 0, inode = 0;
+        bool operator==(const Identity&) const = default;
+    };
     virtual ~FileTree() = default;
     /// The kind of the object at an absolute path. A final symbolic link is not followed and counts as a
     /// `file`.
@@ -42,6 +47,8 @@ public:
     /// The entries of a directory; nothing if it cannot be read or has more than `limit`.
     [[nodiscard]] virtual std::optional<std::vector<Entry>> entries(const std::string& directory,
                                                                     std::size_t limit) const = 0;
+    /// The directory whose entries were given last; nothing if that is not known.
+    [[nodiscard]] virtual std::optional<Identity> listed() const { return std::nullopt; }
 };
 
 enum class RecordMode : std::uint8_t { minimal, contested, all };

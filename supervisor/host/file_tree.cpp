@@ -42,19 +42,25 @@ struct DirectoryRecord {
 };
 constexpr std::size_t name_offset = offsetof(DirectoryRecord, type) + 1;
 
+struct Read {
+    rules::FileTree::Identity directory;
+    std::vector<rules::FileTree::Entry> entries;
+};
+
 /// The entries of a directory; readdir(3) would allocate its buffer each time. Returns nothing if it cannot
 /// be read, has more than `max_entries`, or does not end within `max_reads` readings of 32 KiB.
-std::optional<std::vector<rules::FileTree::Entry>> read_directory(const std::string& path,
-                                                                  std::size_t max_entries, int max_reads) {
+std::optional<Read> read_directory(const std::string& path, std::size_t max_entries, int max_reads) {
     const UniqueFd directory = open_without_links(path.c_str(), O_RDONLY | O_DIRECTORY);
-    if (!directory) return std::nullopt;
+    struct stat status {};
+    if (!directory || ::fstat(directory.get(), &status) != 0) return std::nullopt;
     std::array<char, 32768> buffer;
-    std::vector<rules::FileTree::Entry> all;
+    Read read{.directory = {status.st_dev, status.st_ino}, .entries = {}};
+    std::vector<rules::FileTree::Entry>& all = read.entries;
     while (true) {
         const long got =
             ::syscall(SYS_getdents64, directory.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
         if (got < 0) return std::nullopt;
-        if (got == 0) return all;
+        if (got == 0) return read;
         if (max_reads-- == 0) return std::nullopt;
         for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
             DirectoryRecord record{};
@@ -127,8 +133,8 @@ RealFileTree::Place& RealFileTree::place(std::string_view path) const {
 const RealFileTree::Listing* RealFileTree::listing_for_question(Place& directory, std::string_view path) {
     constexpr unsigned often = 8;
     if (++directory.asked == often && !directory.listing) {
-        if (auto entries = read_directory(std::string(path), SIZE_MAX, 1))
-            directory.listing = make_listing(std::move(*entries));
+        if (auto read = read_directory(std::string(path), SIZE_MAX, 1))
+            directory.listing = make_listing(read->directory, std::move(read->entries));
     }
     return directory.listing ? &*directory.listing : nullptr;
 }
@@ -139,8 +145,8 @@ RealFileTree::Answer RealFileTree::look_at(const std::string& path) {
     return {.kind = S_ISDIR(status.st_mode) ? Kind::directory : Kind::file, .link = S_ISLNK(status.st_mode)};
 }
 
-RealFileTree::Listing RealFileTree::make_listing(std::vector<Entry> entries) {
-    Listing listing{std::move(entries), {}};
+RealFileTree::Listing RealFileTree::make_listing(const Identity& directory, std::vector<Entry> entries) {
+    Listing listing{directory, std::move(entries), {}};
     listing.by_name.resize(listing.entries.size());
     std::iota(listing.by_name.begin(), listing.by_name.end(), 0U);
     std::sort(listing.by_name.begin(), listing.by_name.end(), [&](std::uint32_t one, std::uint32_t other) {
@@ -151,11 +157,18 @@ RealFileTree::Listing RealFileTree::make_listing(std::vector<Entry> entries) {
 
 std::optional<std::vector<rules::FileTree::Entry>> RealFileTree::entries(const std::string& directory,
                                                                          std::size_t limit) const {
+    listed_.reset();
     const auto known = places_.find(directory);
-    if (known == places_.end() || !known->second.listing) return read_directory(directory, limit, INT_MAX);
-    const std::vector<Entry>& entries = known->second.listing->entries;
-    if (entries.size() > limit) return std::nullopt;
-    return entries;
+    if (known == places_.end() || !known->second.listing) {
+        auto read = read_directory(directory, limit, INT_MAX);
+        if (!read) return std::nullopt;
+        listed_ = read->directory;
+        return std::move(read->entries);
+    }
+    const Listing& listing = *known->second.listing;
+    if (listing.entries.size() > limit) return std::nullopt;
+    listed_ = listing.directory;
+    return listing.entries;
 }
 
 }  // namespace callgate

@@ -24,6 +24,7 @@ public:
     [[nodiscard]] bool may_be_link(const std::string& path) const override;
     [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
                                                             std::size_t limit) const override;
+    [[nodiscard]] std::optional<Identity> listed() const override { return listed_; }
 
 private:
     struct PathHash {
@@ -32,6 +33,7 @@ private:
     };
     /// All entries of a directory, and their indices by the length of their names, then by bytes.
     struct Listing {
+        Identity directory;
         std::vector<Entry> entries;
         std::vector<std::uint32_t> by_name;
         [[nodiscard]] const Entry* find(std::string_view name) const;
@@ -47,7 +49,7 @@ private:
         bool keeps_entries = false;  // some entry has a place, or an answer of its own
         std::optional<Listing> listing{};
     };
-    static Listing make_listing(std::vector<Entry> entries);
+    static Listing make_listing(const Identity& directory, std::vector<Entry> entries);
     static Answer look_at(const std::string& path);
     [[nodiscard]] Answer look(std::string_view path) const;
     Place& place(std::string_view path) const;
@@ -57,6 +59,7 @@ private:
 
     mutable Places places_;
     mutable Places::value_type* last_ = nullptr;  // of `places_`: it was asked for last
+    mutable std::optional<Identity> listed_;
 };
 
 }  // namespace callgate

@@ -191,8 +191,10 @@ std::optional<rules::KnownListings::Entries> ListingRecord::find(const std::stri
     return std::nullopt;
 }
 
-void ListingRecord::add(Entries entries) {
+void ListingRecord::add(Entries entries, const std::optional<rules::FileTree::Identity>& listed) {
     if (!asked_) return;
+    const rules::FileTree::Identity wanted{asked_->second.device, asked_->second.inode};
+    if (listed != wanted && check_enabled("listing-same")) return;
     ++walk_->listed;
     put_field(asked_->first, walk_->after);
     put_field(asked_->second.text(), walk_->after);

@@ -7,9 +7,10 @@
 // only who may set the clock can choose it. So an equal time says that the entries are the same, if the time
 // was over when the directory was listed. A time has to be two seconds older than this start: some file
 // systems count in whole seconds. A directory that takes the place of another, by a rename or a mount, has
-// another inode or device. File systems whose times come from elsewhere (a network, FUSE, overlayfs) are
-// listed anew. So are encrypted directories (fscrypt), whose names change when their key comes. After a
-// change of the clock or a boot nothing counts.
+// another inode or device. While another run exchanges directories above, a path leads to two in turn. So
+// what was listed is kept only if the time is of the same one. File systems whose times come from elsewhere
+// (a network, FUSE, overlayfs) are listed anew. So are encrypted directories (fscrypt), whose names change
+// when their key comes. After a change of the clock or a boot nothing counts.
 //
 // An attacker may have filled the tree, and was perhaps an earlier run. It cannot read or change the record,
 // which lies in the state directory (invariant 9). A file of another user is thrown away. So is one that
@@ -45,7 +46,7 @@ public:
 
     void begin(const std::string& head, const std::vector<std::string>& patterns) override;
     [[nodiscard]] std::optional<Entries> find(const std::string& directory) override;
-    void add(Entries entries) override;
+    void add(Entries entries, const std::optional<rules::FileTree::Identity>& listed) override;
 
     /// Writes the walks that had to list many directories, for the starts that follow. Where it cannot, the
     /// next start takes longer, and nothing else is lost.

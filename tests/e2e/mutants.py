@@ -385,6 +385,7 @@ CHECKS = (
     Mutant("swept-bind", (), test="test_containers.py::test_sockets_work_as_bare_where_callgate_makes_them"),
     Mutant("settled-socket", (), test="test_containers.py::test_sockets_work_as_bare_where_callgate_makes_them"),
     Mutant("listing-stamp", (), test="test_large_trees.py::test_a_later_start_sees_secrets_that_were_put_there_since"),
+    Mutant("listing-same", (), test="test_large_trees.py::test_directories_that_another_run_exchanges_meanwhile_hide_no_secret"),
     Mutant("listing-owner", (), test="test_large_trees.py::test_what_a_start_found_is_believed_only_if_the_user_alone_can_have_written_it"),
     Mutant("gained-grant", (), test="test_approval_attacks.py::test_what_gets_a_name_beneath_a_grant_is_asked_about_by_itself[a rename]"),
 )

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -165,6 +166,34 @@ def test_a_later_start_sees_secrets_that_were_put_there_since(box):
     assert "SECRET" not in read_secrets(place, *later)
     assert "notes" not in place.run(["cat", "wide/d11/.env"]).text
     clean(place.run(["cat", "wide/d15/inner/notes"]))
+
+
+EXCHANGE = """
+import ctypes, select, sys
+library, turned = ctypes.CDLL(None), 0
+print("begins", flush=True)
+while turned % 2 or not select.select([0], [], [], 0)[0]:
+    for _ in range(99):
+        turned += library.renameat2(-100, b"one", -100, b"other", 2) == 0
+"""
+
+
+def test_directories_that_another_run_exchanges_meanwhile_hide_no_secret(box):
+    """A start asks for a directory's time and lists it by one name. The control is the secrets bare, the twin the notes beside them."""
+    place = Tree(box, **{f"{top}/d{number}/notes": b"notes\n" for top in ("one", "other") for number in range(100)},
+                 **{f"one/d{number}/.env": b"SECRET=1\n" for number in range(100)})
+    place.renew()
+    harness.until(lambda: time.time() > max(path.stat().st_ctime for path in place.work.glob("o*/*")) + 3, "the change times are over")
+    exchange = box.start(["/usr/bin/python3", "-c", EXCHANGE], cwd=place.work, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    harness.read_until(exchange.stdout.fileno(), b"begins\n")
+    for _ in range(10):
+        assert place.run(["true"]).code == 0
+    exchange.communicate(b"\n", timeout=harness.DEADLINE)
+    line = ["sh", "-c", "cat one/*/notes one/*/.env"]
+    bare = place.run(line, supervised=False)
+    assert bare.code == 0 and bare.text.count("SECRET") == 100, bare.describe()
+    held = place.run(line)
+    assert held.text.count("notes") == 100 and "SECRET" not in held.text, held.describe()
 
 
 def test_what_a_start_found_is_believed_only_if_the_user_alone_can_have_written_it(box):

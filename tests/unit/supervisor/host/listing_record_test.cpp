@@ -54,10 +54,30 @@ class CountedTree final : public RealFileTree {
 public:
     [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
                                                             std::size_t limit) const override {
-        listed.push_back(fs::path(directory).filename());
+        names.push_back(fs::path(directory).filename());
         return RealFileTree::entries(directory, limit);
     }
-    mutable Names listed;
+    mutable Names names;
+};
+
+/// Two directories change their places while what lies in them is listed, and change back.
+class SwappedTree final : public RealFileTree {
+public:
+    explicit SwappedTree(std::string top) : one_(top + "/one"), other_(top + "/other") {}
+    [[nodiscard]] std::optional<std::vector<Entry>> entries(const std::string& directory,
+                                                            std::size_t limit) const override {
+        const bool beneath = directory.starts_with(one_ + '/') || directory.starts_with(other_ + '/');
+        if (beneath) exchange();
+        auto entries = RealFileTree::entries(directory, limit);
+        if (beneath) exchange();
+        return entries;
+    }
+
+private:
+    void exchange() const {
+        REQUIRE(::renameat2(AT_FDCWD, one_.c_str(), AT_FDCWD, other_.c_str(), RENAME_EXCHANGE) == 0);
+    }
+    std::string one_, other_;
 };
 
 struct Start {
@@ -88,7 +108,7 @@ struct World {
             done.found.push_back(path.substr(tree.path.size() + 1));
         std::sort(done.found.begin(), done.found.end());
         record.save();
-        done.listed = files.listed;
+        done.listed = files.names;
         std::sort(done.listed.begin(), done.listed.end());
         next_tick();
         return done;
@@ -146,6 +166,27 @@ TEST_SUITE("the record of listings") {
         fs::create_directory_symlink("d7-moved", world.tree / "d7");
         CHECK(world.start().found == Names{"d5/inner/.env", "d6/notes/.env", "d7-moved/.env"});
         CHECK(world.start().found == Names{"d5/inner/.env", "d6/notes/.env", "d7-moved/.env"});
+    }
+
+    TEST_CASE("nothing is kept of a directory that another stood in for while it was listed") {
+        const World world;
+        for (const char* const top : {"one", "other"}) {
+            fs::create_directory(world.tree / top);
+            fs::create_directory(world.tree / top + "/inner");
+        }
+        write(world.tree / "one/inner/.env");
+        next_tick();
+        {
+            const SwappedTree files(world.tree.path);
+            ListingRecord record(world.state.path, world.build, later());
+            rules::Expander expander(files, &record);
+            static_cast<void>(
+                expander.expand(*rules::Glob::compile(world.tree.path + "/**/.env", rules::GlobKind::path)));
+            record.save();
+        }
+        const Start after = world.start();
+        CHECK(after.found == Names{"d7/.env", "one/inner/.env"});
+        CHECK(std::ranges::count(after.listed, "inner") == 2);
     }
 
     TEST_CASE("a directory counts only once its time was over before the start") {
