@@ -35,6 +35,8 @@ constexpr std::uint64_t ipv6_options_address_form = 1, ipv6_old_routing = 5, ipv
 constexpr std::uint64_t ip_options = 4;
 constexpr std::uint64_t bind_to_index = 62;        // SO_BINDTOIFINDEX
 constexpr std::uint64_t set_owner_in_memory = 15;  // F_SETOWN_EX
+// F_SETLEASE, and F_SETDELEG of Linux 6.19, which differs in one bit.
+constexpr std::uint64_t set_lease = 1024, or_delegation = 16;
 
 // Personalities that gdb, setarch and old binaries use.
 constexpr std::uint64_t harmless_personality = std::uint64_t{PER_LINUX32} | UNAME26 | ADDR_NO_RANDOMIZE |
@@ -200,6 +202,9 @@ constexpr Refusal all[] = {
     administering("IP_XFRM_POLICY", IPPROTO_IP, 16),
     administering("IPV6_XFRM_POLICY", IPPROTO_IPV6, 34),
 
+    one("fcntl", "F_SETLEASE and F_SETDELEG", EINVAL,
+        "delays opens of other processes, also of a file that the run may only read",
+        equals(1, set_lease, low_word & ~or_delegation), &refused::leases),
     one("fcntl", "F_SETOWN_EX", EINVAL, owner_in_memory, equals(1, set_owner_in_memory), nullptr,
         When::signals_not_held),
     request("FIOSETOWN", FIOSETOWN, EPERM, owner_in_memory, &refused::signal_owners, When::signals_not_held),

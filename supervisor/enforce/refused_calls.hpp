@@ -78,6 +78,7 @@ inline constexpr RefusedKind interfaces{
     "network administration", "interfaces, routes, firewalls and encryption of the network stay as they are"};
 inline constexpr RefusedKind signal_owners{"owners of a file's signals",
                                            "programs that cannot poll instead fail"};
+inline constexpr RefusedKind leases{"file leases", "servers that share files by them go without", true};
 inline constexpr RefusedKind lock_limits{"limits of file locks",
                                          "they stay as they are; the kernel enforces nothing by them", true};
 inline constexpr RefusedKind tracing{"tracing of processes",

@@ -134,6 +134,7 @@ REFUSED_ARGUMENTS = (
     Mutant("MSG_FASTOPEN", ("net.fastopen_sendto", "net.fastopen_sendmsg", "net.fastopen_sendmmsg")),
     Mutant("IP_OPTIONS", ("net.routed_option",), user="root"),
     Mutant("socket", ("socket.mptcp", "socket.udp", "socket.unix_datagram", "socket.generic")),
+    Mutant("F_SETLEASE and F_SETDELEG", ("delay.lease", "delay.lease_high_bits")),
     Mutant("F_SETOWN_EX", ("outside.setown_ex",), abi=5),
     Mutant("FIOSETOWN", ("outside.setown_file",), abi=5),
     Mutant("SIOCSPGRP", ("outside.setown_group",), abi=5),

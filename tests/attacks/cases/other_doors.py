@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from cases.case import Case
 from cases.worlds.execution import Executed
-from cases.worlds.kernel import Call, Typed
+from cases.worlds.kernel import Call, Delayed, Typed
 from cases.worlds.native import NOBODY, Beyond, NotKept, OtherUser, StickyFile, StickyLink
 from cases.worlds.place import Door, Place, contested
 
@@ -104,5 +104,6 @@ CASES = [
     *(Case(f"request.{mode}", Call(f"request_{mode}", "pipe_size")) for mode in REQUESTS),
     *(Case(f"interface.{mode}", Call(f"interface_{mode}", "interface_read")) for mode in INTERFACES),
     *(Case(f"firewall.{mode}", Call(f"firewall_{mode}", "option_usual", privileged=True), only="root") for mode in FIREWALLS),
+    *(Case(f"delay.{mode}", Delayed(mode)) for mode in ("lease", "lease_high_bits", "delegation")),
     *(Case(f"terminal.{mode}", Typed(mode)) for mode in ("tiocsti", "tiocsti_stdin", "tiocsti_high_bits")),
 ]

@@ -29,6 +29,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -379,6 +380,40 @@ MODE(option_usual) {
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0) return refused("SO_REUSEADDR");
     if (setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &quick, sizeof quick) != 0) return refused("IPV6_TCLASS");
     return done(setsockopt(fd, IPPROTO_IP, IP_RECVERR, &one, sizeof one), "IP_RECVERR");
+}
+
+/* Says that it holds what makes others wait, and stays until its input ends. */
+static int stay(const char *said) {
+    char byte;
+    printf("%s\n", said);
+    fflush(stdout);
+    while (read(0, &byte, 1) > 0) continue;
+    return 0;
+}
+static int lease(const char *path, unsigned long command, const void *kind, const char *what) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    signal(SIGIO, SIG_IGN);
+    if (fd < 0 || syscall(SYS_fcntl, (long)fd, command, kind) != 0) return refused(what);
+    return stay("leased");
+}
+MODE(lease) { return lease("leased/file", 1024 /* F_SETLEASE */, (void *)F_WRLCK, "F_SETLEASE"); }
+MODE(lease_high_bits) {
+    return lease("leased/file", 1UL << 32 | 1024, (void *)F_WRLCK, "F_SETLEASE");
+}
+/* Linux 6.19 has delegations of directories, which delay new names in them. */
+MODE(delegation) {
+    const struct {
+        unsigned flags;
+        unsigned short type, pad;
+    } read_kind = {0, F_RDLCK, 0};
+    return lease("leased", 1040 /* F_SETDELEG */, &read_kind, "F_SETDELEG");
+}
+MODE(lock) {
+    const struct flock whole = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    int fd = open("leased/file", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0) return refused("flock");
+    if (fcntl(fd, F_OFD_SETLK, &whole) != 0) return refused("F_OFD_SETLK");
+    return stay("locked");
 }
 
 MODE(pipe_size) {

@@ -44,6 +44,51 @@ class Call(Attack):
 
 
 @dataclasses.dataclass(frozen=True)
+class Delayed(Attack):
+    """An open outside must wait for a run that may only read the object: bare, one that would not wait gets EAGAIN.
+
+    The program prints a line when it has done what it can, and stays until its input ends.
+    """
+
+    mode: str
+
+    def delays(self, scene: Scene, line: list[str]) -> tuple[bool, str]:
+        directory = scene.box.directory(scene.box.tree / "leased")
+        file = scene.box.file(directory / "file", b"leased\n")
+        process = scene.box.start(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said = process.stdout.readline()  # type: ignore[union-attr]
+        try:
+            os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK))
+            os.close(os.open(directory / "made", os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK))
+            (directory / "made").unlink()
+            waited = False
+        except BlockingIOError:
+            waited = True
+        _, errors = process.communicate(b"", timeout=harness.DEADLINE)
+        return waited, f"exit {process.returncode} {said!r} {errors.decode('utf-8', 'backslashreplace')}"
+
+    def supervised(self, scene: Scene, mode: str) -> tuple[bool, str]:
+        reading = harness.rule_set({"id": "programs", "allow": ["read", "execute"], "path": f"{scene.box.stage.bin}/**"},
+                                   {"id": "tree", "allow": "read", "path": f"{scene.box.tree}/**"})
+        line, _ = scene.box.command([scene.box.program("attack_kernel"), mode], reading, scene.options)
+        return self.delays(scene, line)
+
+    def control(self, scene: Scene) -> Outcome:
+        waited, shown = self.delays(scene, [scene.box.program("attack_kernel"), self.mode])
+        if not waited and self.mode == "delegation":
+            raise Impossible("this kernel has no delegations")
+        return check({"the control delays nothing": not waited}, "delays", shown)
+
+    def held(self, scene: Scene) -> Outcome:
+        waited, shown = self.supervised(scene, self.mode)
+        return check({"the open outside had to wait": waited, "the call succeeded": "HELD" not in shown}, "no wait", shown)
+
+    def twin(self, scene: Scene) -> Outcome:
+        waited, shown = self.supervised(scene, "lock")
+        return check({"a lock does not work": "exit 0" not in shown or "locked" not in shown or waited}, "works: lock", shown)
+
+
+@dataclasses.dataclass(frozen=True)
 class Typed(Attack):
     """The pty's input queue is looked at from outside: what was pushed comes back to a reader of the terminal."""
 
