@@ -12,6 +12,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -97,6 +100,8 @@ private:
     /// Whether it is a repository that is not named by its HEAD already.
     [[nodiscard]] bool is_old_repository(int directory) const;
     void look_at(int parent, const std::string& directory, const Counted& counted, const dirent& entry);
+    /// Names the file that an old link leads to, if the run changed it: the tool follows the link.
+    void look_behind(const std::string& link, Urgency urgency);
 
     int top_;
     std::string workdir_;
@@ -122,6 +127,20 @@ bool Walk::is_old_repository(int directory) const {
            !not_before(head.st_ctim, since_);
 }
 
+void Walk::look_behind(const std::string& link, Urgency urgency) {
+    const open_how way{O_PATH | O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS};
+    const UniqueFd file(static_cast<int>(::syscall(SYS_openat2, top_, link.c_str(), &way, sizeof way)));
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        !not_before(status.st_ctim, since_))
+        return;
+    std::error_code failed;
+    const std::string real =
+        std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file.get()), failed).string();
+    if (failed || !real.starts_with(workdir_ + '/') || held_(real)) return;
+    found_.emplace_back(urgency, real.substr(workdir_.size() + 1));
+}
+
 void Walk::look_at(int parent, const std::string& directory, const Counted& counted, const dirent& entry) {
     const std::string_view name = entry.d_name;
     if (name == "." || name == "..") return;
@@ -142,7 +161,10 @@ void Walk::look_at(int parent, const std::string& directory, const Counted& coun
     }
     if (is_directory) {
         if (enters(directory, name)) left_.push_back(directory + entry.d_name + '/');
-    } else if (found && not_before(status.st_ctim, since_)) {
+    } else if (found && !not_before(status.st_ctim, since_)) {
+        if (S_ISLNK(status.st_mode) && *found != Urgency::unknown && check_enabled("planted-behind"))
+            look_behind(directory + entry.d_name, *found);
+    } else if (found) {
         std::string path = directory + entry.d_name;
         if (held_(workdir_ + '/' + path)) return;
         // All files count in a hidden directory that no list knows, such as an environment of Python's.
@@ -182,8 +204,10 @@ Planted Walk::run() {
     left_.emplace_back();
     for (std::size_t next = 0; next < left_.size(); ++next)
         if (const std::string one = left_[next]; !look_into(one)) cut_ = true;
+    // A file may be found by its name and through links.
     std::sort(found_.begin(), found_.end());
-    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    std::set<std::string> named;
+    std::erase_if(found_, [&](const auto& one) { return !named.insert(one.second).second; });
     Planted result{.paths = {}, .more = 0, .cut = cut_};
     for (auto& [urgency, path] : found_)
         if (result.paths.size() < max_planted_paths)

@@ -20,7 +20,7 @@ constexpr std::string_view names_of_held_directories =
     ".openhands "
     ".iflow .codebuddy .qoder .tabnine .pi .amp .grok .vibe .cline .mise";
 constexpr std::string_view names_of_shown_directories =
-    ".husky .githooks .lefthook .devcontainer .circleci .mvn .bsp";
+    ".husky .githooks .lefthook .devcontainer .circleci .mvn .bsp .bloop";
 
 /// Names of files that count anywhere.
 constexpr std::string_view names_of_held_files =
@@ -43,6 +43,8 @@ constexpr std::string_view names_of_shown_files =
     ".bazelrc "
     "WORKSPACE MODULE.bazel BUILD BUILD.bazel .gitmodules .lfsconfig .tool-versions .rbenv-vars "
     ".gitlab-ci.yml "
+    ".coveragerc gulpfile.js Gruntfile.js ansible.cfg build.xml CMakeUserPresets.json Directory.Build.props "
+    "Directory.Build.targets "
     ".travis.yml azure-pipelines.yml Jenkinsfile .devcontainer.json justfile Justfile Rakefile Gemfile "
     "Guardfile "
     "Vagrantfile Dockerfile compose.yaml docker-compose.yml Procfile Taskfile.yml build.gradle "
@@ -76,14 +78,14 @@ constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
                                                             ".config/mise/config.toml",
                                                             "mise/config.toml",
                                                             ".github/mcp.json"});
-constexpr auto shown_ends =
-    std::to_array<std::string_view>({".cargo/config.toml", "gradle/wrapper/gradle-wrapper.properties"});
+constexpr auto shown_ends = std::to_array<std::string_view>(
+    {".cargo/config.toml", ".cargo/config", "gradle/wrapper/gradle-wrapper.properties"});
 
 /// Directories in which everything counts, by more than one component.
 constexpr auto places = std::to_array<std::string_view>(
     {".github/workflows/", ".github/actions/", ".github/hooks/", ".github/extensions/", ".github/copilot/",
      ".gitea/workflows/", ".forgejo/workflows/", ".direnv/bin/", ".yarn/releases/", ".yarn/plugins/",
-     ".clinerules/hooks/", ".config/mise/", "mise/conf.d/"});
+     ".yarn/sdks/", ".clinerules/hooks/", ".config/mise/", "mise/conf.d/"});
 
 /// Hidden names at the top of the work directory that are known to run nothing. Any other counts: no list of
 /// tools is whole.
@@ -92,7 +94,7 @@ constexpr std::string_view harmless_names =
     ".ruff_cache "
     ".hypothesis .ipynb_checkpoints .eggs .next .nuxt .svelte-kit .astro .angular .vite .turbo .parcel-cache "
     ".sass-cache .eslintcache .stylelintcache .nyc_output .pnpm-store .gradle .dart_tool .build .stack-work "
-    ".ccls-cache .bloop .metals .deps .libs .ninja_deps .ninja_log .gitattributes .gitkeep "
+    ".ccls-cache .metals .deps .libs .ninja_deps .ninja_log .gitattributes .gitkeep "
     ".mailmap "
     ".editorconfig .DS_Store .keep";
 
@@ -143,7 +145,8 @@ bool has(std::string_view directory, std::string_view component) {
 }
 
 bool is_harmless(std::string_view name) {
-    return lists().harmless.hold(name) || name.starts_with(".coverage") || name.starts_with(".nfs") ||
+    return lists().harmless.hold(name) || name == ".coverage" || name.starts_with(".coverage.") ||
+           name.starts_with(".nfs") ||
            std::ranges::any_of(std::to_array<std::string_view>({"ignore", ".swp", ".lock", ".log", ".tmp",
                                                                 "cache", ".example", ".sample"}),
                                [&](std::string_view end) { return name.ends_with(end); });

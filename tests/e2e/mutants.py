@@ -252,6 +252,7 @@ CHECKS = (
     Mutant("callgate-audit", (), test="test_report.py::test_the_report_is_closed_to_the_run"),
     Mutant("output-link", (), test="test_report.py::test_a_link_that_an_earlier_run_left_is_replaced[absolute]"),
     Mutant("planted-link", (), test="test_later.py::test_a_link_in_place_of_a_directory_is_named[workflows]"),
+    Mutant("planted-behind", (), test="test_later.py::test_what_the_users_links_lead_to_is_named"),
     Mutant("planted-hooks", (), test="test_later.py::test_what_the_users_settings_of_git_name_is_named"),
     Mutant("rule-file-link", (), test="test_report.py::test_a_link_at_a_rule_file_is_refused"),
     Mutant("link-of-run", ("led.workdir", "led.workdir_carried", "led.chain", "led.shell", "led.read", "led.rules", "led.rule",

@@ -450,6 +450,25 @@ def test_what_the_users_settings_of_git_name_is_named(box):
     assert result.errors == "callgate: your tools may run code from what changed: tools/git.conf, tools/hooks/pre-commit\n", result.describe()
 
 
+def test_what_the_users_links_lead_to_is_named(box):
+    """The user's hook is a link to a script of the project: git runs what the run wrote there. So it is with a task of an editor."""
+    there = repository(box)
+    for name in ("tools/check.sh", "tools/other.sh", "tools/tasks.json"):
+        box.file(there / name, b"#!/bin/sh\n").chmod(0o755)
+    for link, target in ((".git/hooks/pre-commit", "../../tools/check.sh"), (".git/hooks/pre-push", there / "tools/check.sh"),
+                         (".vscode/tasks.json", "../tools/tasks.json"), ("notes", "tools/other.sh"), (".husky", "tools")):
+        box.directory((there / link).parent)
+        (there / link).symlink_to(target)
+        box.own(there / link)
+    change = ["/bin/sh", "-ec", "for one in check.sh other.sh tasks.json; do echo 'touch ran' >> tools/$one; done"]
+    result = box.run(change, options=["--ask", "never"], cwd=there)
+    assert result.errors == "callgate: your tools may run code from what changed: tools/check.sh, tools/tasks.json\n", result.describe()
+    box.run(["git", "commit", "-q", "--allow-empty", "-m", "one"], supervised=False, env=IDENTITY, cwd=there)
+    assert (there / "ran").exists()
+    nothing = box.run(["cat", "tools/check.sh"], options=["--ask", "never"], cwd=there)
+    assert nothing.errors == "", nothing.describe()
+
+
 def test_a_program_that_git_runs_to_go_on_is_named(box):
     """A strategy with a slash is a program beneath the work directory. Beside the repository's own state that of a worktree counts."""
     there = repository(box)

@@ -30,6 +30,11 @@ TEST_CASE("a name runs later by its last component, by its end, or by a director
                              ".git/modules/lib/config",
                              ".git/modules/lib/commondir",
                              ".git/worktrees/one/config.worktree",
+                             ".coveragerc",
+                             "a/.coveragerc",
+                             ".bloop/root.json",
+                             ".yarn/sdks/typescript/lib/tsserver.js",
+                             "a/.cargo/config",
                              ".newtool",
                              ".newer/x",
                              ".env",
@@ -86,6 +91,10 @@ TEST_CASE("a part of a component, a sample of a hook and another place do not co
                              ".env.example",
                              "a/.env.example",
                              ".venv/bin/x",
+                             ".coverage",
+                             ".coverage.host.1",
+                             ".yarn/cache/x.zip",
+                             "cargo/config",
                              ".file.swp"}) {
         CAPTURE(path);
         CHECK_FALSE(runs_later(path));
