@@ -100,7 +100,7 @@ private:
     /// Whether it is a repository that is not named by its HEAD already.
     [[nodiscard]] bool is_old_repository(int directory) const;
     void look_at(int parent, const std::string& directory, const Counted& counted, const dirent& entry);
-    /// Names the file that an old link leads to, if the run changed it: the tool follows the link.
+    /// Names the file or link that an old link leads to, if the run changed it: the tool follows the link.
     void look_behind(const std::string& link, Urgency urgency);
 
     int top_;
@@ -128,17 +128,23 @@ bool Walk::is_old_repository(int directory) const {
 }
 
 void Walk::look_behind(const std::string& link, Urgency urgency) {
-    const open_how way{O_PATH | O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS};
-    const UniqueFd file(static_cast<int>(::syscall(SYS_openat2, top_, link.c_str(), &way, sizeof way)));
-    struct stat status {};
-    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-        !not_before(status.st_ctim, since_))
-        return;
-    std::error_code failed;
-    const std::string real =
-        std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file.get()), failed).string();
-    if (failed || !real.starts_with(workdir_ + '/') || held_(real)) return;
-    found_.emplace_back(urgency, real.substr(workdir_.size() + 1));
+    namespace fs = std::filesystem;
+    constexpr int most_links = 8;
+    fs::path place = workdir_ + '/' + link;
+    for (int links = 0; links < most_links; ++links) {
+        std::error_code failed;
+        const fs::path target = place.parent_path() / fs::read_symlink(place, failed);
+        const fs::path above = failed ? fs::path() : fs::canonical(target.parent_path(), failed);
+        struct stat status {};
+        if (failed || ::lstat((place = above / target.filename()).c_str(), &status) != 0) return;
+        if (!S_ISDIR(status.st_mode) && not_before(status.st_ctim, since_)) {
+            const std::string real = place.string();
+            const bool within = real.starts_with(workdir_ + '/');
+            if (!held_(real)) found_.emplace_back(urgency, within ? real.substr(workdir_.size() + 1) : link);
+            return;
+        }
+        if (!S_ISLNK(status.st_mode)) return;
+    }
 }
 
 void Walk::look_at(int parent, const std::string& directory, const Counted& counted, const dirent& entry) {

@@ -467,6 +467,9 @@ def test_what_the_users_links_lead_to_is_named(box):
     assert (there / "ran").exists()
     nothing = box.run(["cat", "tools/check.sh"], options=["--ask", "never"], cwd=there)
     assert nothing.errors == "", nothing.describe()
+    # The script's place is taken by what an earlier run left.
+    result = box.run(["ln", "-sf", "other.sh", "tools/check.sh"], options=["--ask", "never"], cwd=there)
+    assert result.errors == "callgate: your tools may run code from what changed: tools/check.sh\n", result.describe()
 
 
 def test_a_program_that_git_runs_to_go_on_is_named(box):
