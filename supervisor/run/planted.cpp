@@ -42,6 +42,13 @@ bool not_before(const timespec& one, const timespec& other) {
 struct NamedByGit {
     std::string hooks = "/";            // a directory, with a slash at its end; "/": there is none
     std::vector<std::string> included;  // files
+
+    /// Whether one of them lies beneath a directory, which ends with a slash.
+    [[nodiscard]] bool lie_in(std::string_view directory) const {
+        return hooks.starts_with(directory) || std::ranges::any_of(included, [&](const std::string& one) {
+                   return one.starts_with(directory);
+               });
+    }
 };
 
 /// A path that is relative to `base`, as one beneath the work directory; "" if it leads elsewhere.
@@ -118,7 +125,7 @@ private:
 bool enters(const std::string& parent, std::string_view name) {
     if (name == "node_modules" || name == "site-packages") return false;
     return !parent.ends_with(".git/") ||
-           has_word("hooks remotes branches modules worktrees rebase-merge sequencer sl", name);
+           has_word("hooks remotes branches modules worktrees rebase-merge sequencer sl branchless", name);
 }
 
 bool Walk::is_old_repository(int directory) const {
@@ -166,7 +173,8 @@ void Walk::look_at(int parent, const std::string& directory, const Counted& coun
         if (S_ISLNK(status.st_mode) && !is_link) found = urgency_of_link(directory, counted, name);
     }
     if (is_directory) {
-        if (enters(directory, name)) left_.push_back(directory + entry.d_name + '/');
+        std::string beneath = directory + entry.d_name + '/';
+        if (enters(directory, name) || named_.lie_in(beneath)) left_.push_back(std::move(beneath));
     } else if (found && !not_before(status.st_ctim, since_)) {
         if (S_ISLNK(status.st_mode) && *found != Urgency::unknown && check_enabled("planted-behind"))
             look_behind(directory + entry.d_name, *found);

@@ -450,6 +450,20 @@ def test_what_the_users_settings_of_git_name_is_named(box):
     assert result.errors == "callgate: your tools may run code from what changed: tools/git.conf, tools/hooks/pre-commit\n", result.describe()
 
 
+def test_what_the_users_settings_name_within_git_is_named(box):
+    """The walk leaves out most of .git, but for the way to these. git runs both."""
+    there = repository(box)
+    for key, value in (("include.path", "own/more/settings"), ("core.hooksPath", ".git/tools/hooks")):
+        assert box.run(["git", "config", key, value], supervised=False, cwd=there).code == 0
+    script = "mkdir -p .git/own/more .git/tools/hooks; git config -f .git/own/more/settings core.fsmonitor 'touch ran; false'; " \
+        "printf 'touch ran-too' > .git/tools/hooks/pre-commit; chmod +x .git/tools/hooks/pre-commit; echo x > .git/own/other; echo x > .git/tools/other"
+    result = box.run(["/bin/sh", "-ec", script], options=["--ask", "never"], cwd=there)
+    assert result.errors == "callgate: your tools may run code from what changed: .git/own/more/settings, .git/tools/hooks/pre-commit\n", \
+        result.describe()
+    box.run(["/bin/sh", "-c", "git status; git commit -q --allow-empty -m one"], supervised=False, env=IDENTITY, cwd=there)
+    assert (there / "ran").exists() and (there / "ran-too").exists()
+
+
 def test_what_the_users_links_lead_to_is_named(box):
     """The user's hook is a link to a script of the project: git runs what the run wrote there. So it is with a task of an editor."""
     there = repository(box)

@@ -19,7 +19,8 @@ ABSENT = {
     "aider_cache": ".aider.tags.cache.v4/cache.db",
     "envrc": ".envrc", "mise": "mise.toml", "mise_hidden": ".mise.toml", "mise_folder": ".config/mise/config.toml",
     "exrc": ".exrc", "nvim": ".nvim.lua", "gdbinit": ".gdbinit", "lldbinit": ".lldbinit", "pdbrc": ".pdbrc",
-    "lazygit": ".git/lazygit.yml", "sapling_in_git": ".git/sl/config", "pitchfork": "pitchfork.toml",
+    "lazygit": ".git/lazygit.yml", "sapling_in_git": ".git/sl/config",
+    "branchless": ".git/branchless/config", "branchless_hooks": ".git/branchless/hooks/pre-commit", "pitchfork": "pitchfork.toml",
 }
 
 # The same of others, and names beside them that projects write.
@@ -105,7 +106,7 @@ CASES = [
                                         (".git/worktrees/one/other", ".git/modules/lib/other", "lib/commondir"),
                                         before=(".git/HEAD", ".git/worktrees/one/HEAD", ".git/modules/lib/HEAD"))),
     Case("later.git_absent_beneath", PlantedAll(("sub/.git/commondir", "sub/.git/config", "sub/.git/config.worktree", "sub/.git/hooks/pre-commit",
-                                                 "sub/.git/remotes/x", "sub/.hg/hgrc"),
+                                                 "sub/.git/remotes/x", "sub/.hg/hgrc", "sub/.git/branchless/config", "sub/.git/branchless/hooks/pre-commit"),
                                                 ("sub/.git/other", "sub/other", "new/.git/commondir"), before=("sub/.git/worktrees/one/HEAD", "sub/.hg/x"))),
     # Bare ones have no .git, but mostly this end of their name, or the name that is usual beside worktrees.
     Case("later.git_bare_beneath", PlantedAll(tuple(f"{top}/{one}" for top in ("lib/store.git", ".bare") for one in (
