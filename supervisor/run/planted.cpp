@@ -41,7 +41,7 @@ bool not_before(const timespec& one, const timespec& other) {
 /// files.
 struct NamedByGit {
     std::string hooks = "/";            // a directory, with a slash at its end; "/": there is none
-    std::vector<std::string> included;  // files
+    std::vector<std::string> included;  // files; "" counts for none
 
     /// Whether one of them lies beneath a directory, which ends with a slash.
     [[nodiscard]] bool lie_in(std::string_view directory) const {
@@ -59,6 +59,17 @@ std::string beneath(const std::string& workdir, const std::string& base, const s
     return text == "." || text.starts_with("..") ? "" : text;
 }
 
+/// The program of a command that is a setting's value (a filter, an alias), as `beneath` gives it; "" if it
+/// is looked for elsewhere. git runs it at the top of the work directory.
+std::string program_in(const std::string& workdir, std::string_view command) {
+    if (command.starts_with('!')) command.remove_prefix(1);
+    const bool quoted = command.starts_with('"') || command.starts_with('\'');
+    const std::string_view end = quoted ? command.substr(0, 1) : " \t;|&";
+    if (quoted) command.remove_prefix(1);
+    const std::string_view program = command.substr(0, command.find_first_of(end));
+    return program.find('/') == std::string_view::npos ? "" : beneath(workdir, "", std::string(program));
+}
+
 NamedByGit named_by_git(int top, const std::string& workdir) {
     const open_how way{O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     const UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, top, ".git/config", &way, sizeof way)));
@@ -72,6 +83,8 @@ NamedByGit named_by_git(int top, const std::string& workdir) {
         if (section == "core" && key == "hookspath") named.hooks = beneath(workdir, "", *line.value) + '/';
         if (section.starts_with("include") && key == "path")
             named.included.push_back(beneath(workdir, ".git", *line.value));
+        else if (!has_word("fetch merge url", key))
+            named.included.push_back(program_in(workdir, *line.value));
     }
     return named;
 }

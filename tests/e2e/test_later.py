@@ -464,6 +464,23 @@ def test_what_the_users_settings_name_within_git_is_named(box):
     assert (there / "ran").exists() and (there / "ran-too").exists()
 
 
+def test_what_the_users_settings_of_git_run_is_named(box):
+    """A filter, an alias and the like may name programs of the project."""
+    there = repository(box)
+    names = ("clean.sh", "alias.sh", "with space.sh", "watch.sh", "other.sh")
+    for name in names:
+        box.file(there / "tools" / name, b"#!/bin/sh\ncat\n", 0o755)
+    for key, value in (("filter.x.clean", "./tools/clean.sh %f"), ("alias.go", "!tools/alias.sh && true"),
+                       ("diff.x.textconv", f"'{there}/tools/with space.sh' -x"), ("core.fsmonitor", f"{there}/tools/watch.sh"),
+                       ("branch.main.merge", "tools/other.sh"), ("core.pager", "less")):
+        assert box.run(["git", "config", key, value], supervised=False, cwd=there).code == 0
+    result = box.run(["/bin/sh", "-ec", "for one in tools/*; do echo 'touch ran' >> \"$one\"; done"], options=["--ask", "never"], cwd=there)
+    assert result.errors == "callgate: your tools may run code from what changed: tools/alias.sh, tools/clean.sh, tools/watch.sh, " \
+        "tools/with space.sh\n", result.describe()
+    box.run(["git", "status"], supervised=False, cwd=there)
+    assert (there / "ran").exists()
+
+
 def test_what_the_users_links_lead_to_is_named(box):
     """The user's hook is a link to a script of the project: git runs what the run wrote there. So it is with a task of an editor."""
     there = repository(box)
