@@ -345,6 +345,7 @@ CHECKS = (
     Mutant("party-switch", ("party.exec", "party.thread")),
     Mutant("party-descriptors", ("party.kept",)),
     Mutant("party-variables", ("party.variable.child", "party.variable.exec", "party.variable.own_again")),
+    Mutant("party-files", ("party.reach.oom",)),
     Mutant("party-signals", ("party.reach.kill", "party.reach.killpg", "party.reach.kill_group", "party.reach.setown")),
     Mutant("closed-to-tools", ("party.reach.mem_read", "party.reach.mem_write", "party.reach.environ")),
     Mutant("party-program-writable", (), test="test_parties.py::test_an_interpreter_that_the_tools_could_write_is_no_agent"),

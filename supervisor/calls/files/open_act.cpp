@@ -21,6 +21,7 @@
 #include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/calls/files/shared_memory.hpp"
 #include "supervisor/calls/foreign_memory.hpp"
+#include "supervisor/decide/parties.hpp"
 
 namespace callgate::calls {
 
@@ -57,6 +58,12 @@ bool is_set_by_pid_namespace(const Object& object) {
     return object.in_procfs && object.path.ends_with("/sys/kernel/pid_max");
 }
 
+/// Whether a tool names the agent's process: what is written there sets how the kernel treats it.
+bool is_agents_of_tool(FileCall& context, const Object& object) {
+    return context.needs.parties != nullptr && party_of(context) == rules::Party::tools &&
+           context.needs.parties->is_agent(process_of_proc(object.path)) && check_enabled("party-files");
+}
+
 }  // namespace
 
 /// fs/namei.c, may_create_in_sticky: O_CREAT on another user's file or FIFO in a shared sticky directory.
@@ -81,6 +88,7 @@ Opening::Next Opening::act_on(const Object& object, std::uint64_t sequence) {
         ((changes || (!context_.needs.nested.empty() && !is_shown_to_all(object.path) &&
                       check_enabled("nested-proc"))) &&
          in_proc_of_outside_process(object.path, context_.files.guardian)) ||
+        (changes && is_agents_of_tool(context_, object)) ||
         ((context_.files.keep_capabilities & capability(CAP_SYS_PTRACE)) == 0 &&
          is_memory_beyond(object.path, context_.thread())) ||
         sticky_refuses(object)) {

@@ -86,7 +86,7 @@ CASES = [
     Case("party.reach.pidfd_getfd", Reach("pidfd_getfd", closed=True, twin_mode="environ")),
     Case("party.reach.fd", Reach("fd", closed=True, twin_mode="environ")),
     *(Case(f"party.reach.{mode}", Reach(mode, "touch", closed=True)) for mode in ("seize", "vm_writev", "mem_write")),
-    *(Case(f"party.reach.{mode}", Reach(mode, "touch")) for mode in ("prlimit", "setpriority")),
+    *(Case(f"party.reach.{mode}", Reach(mode, "touch")) for mode in ("prlimit", "setpriority", "oom")),
     *(Case(f"party.reach.{mode}", Reach(mode, "touch", USR1)) for mode in ("kill", "tkill", "tgkill", "sigqueue", "tgsigqueue", "setown")),
     *(Case(f"party.reach.{mode}", Reach(mode, "touch", USR1, twin_mode="kill")) for mode in ("killpg", "kill_group")),
     *(Case(f"party.reach.{mode}", Reach(mode, "touch", USR1, closed=True)) for mode in ("pidfd_signal", "setown_ex", "setown_file", "setown_group")),

@@ -47,6 +47,14 @@ static void *from_thread(void *unused) {
     (void)unused;
     _exit(execute());
 }
+/* What the kernel adds when it looks for a victim; the process's children have it, too. */
+static int out_of_memory_score(void) {
+    char text[16] = "";
+    int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) < 0) text[0] = '\0';
+    close(fd);
+    return atoi(text);
+}
 static int show(const char *login) {
     char content[256];
     int fd = open(login, O_RDONLY);
@@ -61,6 +69,7 @@ int main(int argc, char **argv) {
     if (argc < 4) return 2;
     const char *how = argv[2];
     command = argv + 3;
+    const int score = out_of_memory_score();
     int fd = open(argv[1], strcmp(how, "kept") == 0 ? O_RDONLY : O_RDONLY | O_CLOEXEC);
     if (fd < 0) return fprintf(stderr, "%s: %s\n", argv[1], strerror(errno)), 3;
     char *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -98,7 +107,7 @@ int main(int argc, char **argv) {
     struct rlimit limit = {0, 0};
     getrlimit(RLIMIT_NOFILE, &limit);
     int again = open(argv[1], O_RDONLY | O_CLOEXEC);
-    printf("agent: signals %d memory %d nice %d limit %ju login %s\n", (int)signals, memory[0], getpriority(PRIO_PROCESS, 0),
-           (uintmax_t)limit.rlim_cur, again < 0 ? strerror(errno) : "read");
+    printf("agent: signals %d memory %d nice %d limit %ju oom %d login %s\n", (int)signals, memory[0], getpriority(PRIO_PROCESS, 0),
+           (uintmax_t)limit.rlim_cur, out_of_memory_score() - score, again < 0 ? strerror(errno) : "read");
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -31,7 +31,7 @@ class Agent:
         agent: dict[str, Any] = {"agent": self.program} if parties else {}
         return harness.rule_set({"id": "programs", "allow": ["read", "execute"], "path": f"{self.box.stage.bin}/**"},
                                 {"id": "tree", "allow": ["read", "write", "execute"], "path": f"{self.box.tree}/**"},
-                                {"id": "memory", "allow": "modify", "path": ["/proc/*/mem", "/proc/*/task/*/mem"]}, *own, *more, **agent)
+                                {"id": "memory", "allow": "modify", "path": ["/proc/*/{mem,oom_score_adj}", "/proc/*/task/*/mem"]}, *own, *more, **agent)
 
     def line(self, how: str, *command: str) -> list[str]:
         return [self.program, str(self.login), how, *command]
@@ -57,7 +57,7 @@ class Reach(Attack):
     def reached(self, agent: Agent, result: harness.Result) -> bool:
         if self.goal == "look":
             return SECRET in result.out
-        quiet = rf"signals 0 memory 83 nice {os.nice(0)} limit (?!64 )\d+ login read"  # 83: the secret's first byte
+        quiet = rf"signals 0 memory 83 nice {os.nice(0)} limit (?!64 )\d+ oom 0 login read"  # 83: the secret's first byte
         return re.fullmatch(quiet, agent.said(result)) is None
 
     def control(self, scene: Scene) -> Outcome:
