@@ -245,6 +245,37 @@ def test_shutdown_and_setsockopt_answer_as_bare(box):
     assert result.out == bare.out, f"{bare.text}\n{result.describe()}"
 
 
+# The callers drop what this host answers, so each of their connects waits, and some connect is always under way.
+UNENDING = """
+import os, signal, socket
+IP_MINTTL = 21
+server = socket.socket(); server.bind(("127.0.0.1", 0)); server.listen()
+near, far = os.pipe()
+def connect():
+    one = socket.socket(); one.setsockopt(socket.IPPROTO_IP, IP_MINTTL, 255); one.settimeout(3)
+    try: one.connect(server.getsockname())
+    except OSError: pass
+callers = []
+for number in range(8):
+    callers.append(os.fork())
+    if callers[-1] == 0:
+        while True:
+            connect(); os.write(far, b".")
+for number in range(16): os.read(near, 1)
+for number in range(3):
+    with socket.socket() as one: one.bind(("127.0.0.1", 0)); one.listen()
+print("begun")
+for caller in callers: os.kill(caller, signal.SIGKILL)
+"""
+
+
+def test_connects_without_end_keep_no_server_from_beginning(box):
+    line = [PYTHON, "-c", UNENDING]
+    assert box.run(line, supervised=False).text == "begun\n"
+    result = box.run(line, options=["--ask", "never", "--timeout", "60s"])
+    assert result.text == "begun\n" and result.code == 0, result.describe()
+
+
 def test_a_server_that_nobody_holds_any_more_refuses_without_a_denial(box):
     script = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); a = s.getsockname(); s.close(); print(socket.socket().connect_ex(a))"
     result = box.run([PYTHON, "-c", script], options=["--ask", "never"])

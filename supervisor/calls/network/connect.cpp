@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
-#include <shared_mutex>
 
 #include "base/test_switch.hpp"
 #include "supervisor/calls/descriptor_unavailable.hpp"
@@ -49,7 +48,7 @@ Result<Connecting> take(NetworkCall& context) {
 
 /// Dissolves an association (AF_UNSPEC), which may be that of a listener.
 void dissolve(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address) {
-    std::unique_lock<std::shared_mutex> changes;
+    std::unique_lock<ListenerLock> changes;
     if (context.network.own_servers != nullptr && check_enabled("dissolved-listener"))
         changes = std::unique_lock(context.network.own_servers->changes);
     const int error = ::connect(socket.fd.get(), address.get(), address.length) == 0 ? 0 : errno;

@@ -23,7 +23,7 @@ namespace {
 /// Performs `act(fd)` while no connect is under way, and answers with its result.
 template <class Act>
 void perform(NetworkCall& context, PinnedSocket& socket, const Act& act) {
-    std::unique_lock<std::shared_mutex> changes;
+    std::unique_lock<ListenerLock> changes;
     if (context.network.own_servers != nullptr && check_enabled(context.entry.name))
         changes = std::unique_lock(context.network.own_servers->changes);
     const int error = act(socket.fd.get());

@@ -149,6 +149,12 @@ bool shares_port(int socket) {
     return !socket_option(socket, SOL_SOCKET, SO_REUSEPORT, on) || on != 0;
 }
 
+void ListenerLock::lock_shared() {
+    std::unique_lock turn(turn_, std::defer_lock);
+    if (check_enabled("listener-turns")) turn.lock();
+    shared_.lock_shared();
+}
+
 bool OwnServers::is_given(std::uint16_t port, rules::Party party) const {
     const std::lock_guard lock(mutex_);
     return std::ranges::any_of(std::array{rules::Party::tools, rules::Party::agent}, [&](rules::Party of) {

@@ -54,6 +54,23 @@ namespace callgate::calls {
 /// Whether the socket lets others listen at its port (SO_REUSEPORT). True if that cannot be found out.
 [[nodiscard]] bool shares_port(int socket);
 
+/// Shared by connects, held alone by changes of listeners. Connects may follow one another without end, so a
+/// change that waits lets no further one in.
+class ListenerLock {
+public:
+    void lock() {
+        const std::lock_guard turn(turn_);
+        shared_.lock();
+    }
+    void unlock() { shared_.unlock(); }
+    void lock_shared();
+    void unlock_shared() { shared_.unlock_shared(); }
+
+private:
+    std::mutex turn_;
+    std::shared_mutex shared_;
+};
+
 /// Any thread.
 class OwnServers {
 public:
@@ -88,7 +105,7 @@ public:
                               const rules::Endpoint& endpoint);
 
     /// Shared by connects. What could make a listener give up its port, or share it, holds this alone.
-    std::shared_mutex& changes;
+    ListenerLock& changes;
 
 private:
     struct Server {
@@ -104,7 +121,7 @@ private:
     void note_given(std::uint16_t port, rules::Party party);
     [[nodiscard]] UniqueFd take(const rules::Endpoint& endpoint, rules::Party party);
 
-    std::shared_mutex own_changes_;
+    ListenerLock own_changes_;
     OwnServers* const around_ = nullptr;
     const pid_t guardian_;
     mutable std::mutex mutex_;
