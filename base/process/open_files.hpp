@@ -5,6 +5,8 @@
 // agent is forked before.
 #pragma once
 
+#include <vector>
+
 namespace callgate {
 
 /// Raises the soft limit of this process to its hard one (getrlimit(2), RLIMIT_NOFILE). Call it after the
@@ -12,5 +14,9 @@ namespace callgate {
 void raise_open_files();
 /// How many calls may block at once so that the others still find descriptors under the current soft limit.
 [[nodiscard]] int blocked_calls_for_open_files();
+
+/// Gives the calling thread descriptors of its own: these, under their numbers (-1 counts for none). From
+/// then on it finds some whatever other threads have open. False: nothing has changed (close_range(2)).
+bool keep_own_descriptors(std::vector<int> kept);
 
 }  // namespace callgate

@@ -154,6 +154,10 @@ std::vector<pid_t> descendants(pid_t root) {
     return living;
 }
 
+void signal_processes(const std::vector<Process>& processes, int signal) {
+    for (const Process& process : processes) send(pin(process), process.pid, signal);
+}
+
 void signal_descendants(pid_t root, std::initializer_list<int> signals) {
     for_each_descendant(root, [&](const Process& process) {
         if (!process.alive()) return;

@@ -56,6 +56,10 @@ void for_each_descendant(pid_t root, const std::function<void(const Process&)>& 
 /// All living descendants of `root`, from one reading of /proc.
 [[nodiscard]] std::vector<pid_t> descendants(pid_t root);
 
+/// Sends a signal to these processes, of which number and time of start count. Those that have ended are left
+/// out.
+void signal_processes(const std::vector<Process>& processes, int signal);
+
 /// Sends these signals, in order, to every living descendant.
 void signal_descendants(pid_t root, std::initializer_list<int> signals);
 

@@ -1,6 +1,7 @@
 #include "supervisor/run/event_loop.hpp"
 
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,12 @@ using agent::Order;
 /// SIGTTIN and SIGTTOU reach callgate if a command of its group wants the terminal in the background.
 constexpr int handled_signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
                                    SIGTTIN, SIGTTOU, SIGCONT, SIGUSR1, SIGUSR2};
+
+int open_event() {
+    const int event = ::eventfd(0, EFD_CLOEXEC);
+    if (event < 0) throw std::system_error(errno, std::generic_category(), "cannot make an eventfd");
+    return event;
+}
 
 /// Stops this process, so that the shell sees what it would see of the command; SIGCONT continues it.
 /// A command with a terminal of its own is in another group than callgate. The terminal would have stopped
@@ -71,6 +78,7 @@ EventLoop::EventLoop()
     : context_(1),
       signals_(context_, open_signals(handled_signals)),
       events_(context_),
+      from_apart_(context_, open_event()),
       grace_(context_),
       ticks_(context_),
       foreground_(context_) {}
@@ -82,6 +90,7 @@ RunOutcome EventLoop::run(agent::Guardian& guardian, Settings settings) {
     events_.assign(guardian.events.release());
     watch_signals();
     watch_events();
+    watch_apart();
     set_deadline();
     start_ticks();
     context_.run();
@@ -95,6 +104,17 @@ void EventLoop::end_tree(Outcome outcome) {
     asio::post(context_, [this, outcome] {
         settle(outcome);
         order(Order::Kind::end);
+    });
+}
+
+void EventLoop::end_tree_from_apart(Outcome outcome) {
+    outcome_from_apart_.store(outcome);
+    ::eventfd_write(from_apart_.native_handle(), 1);
+}
+
+void EventLoop::watch_apart() {
+    from_apart_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const auto& error) {
+        if (!error) end_tree(outcome_from_apart_.load());
     });
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -61,6 +62,9 @@ public:
     [[nodiscard]] boost::asio::io_context& context() { return context_; }
     /// Ends the whole tree. `outcome` is the run's, unless it has one already. Any thread.
     void end_tree(Outcome outcome);
+    /// The same for a thread with descriptors of its own, which has this one of the loop.
+    void end_tree_from_apart(Outcome outcome);
+    [[nodiscard]] int ended_from_apart() { return from_apart_.native_handle(); }
     /// Makes the watchdog tick, because calls come again. Any thread.
     void wake_watchdog();
     /// Does the same as Ctrl-Z on the run's own terminal. Any thread.
@@ -93,13 +97,15 @@ private:
     void command_ended(Outcome outcome, int exit_status);
     void set_deadline();
     void start_ticks();
+    void watch_apart();
     void finish();
 
     boost::asio::io_context context_;
     agent::Guardian* guardian_ = nullptr;  // while it runs
     Settings settings_;
-    boost::asio::posix::stream_descriptor signals_, events_;
+    boost::asio::posix::stream_descriptor signals_, events_, from_apart_;
     boost::asio::steady_timer grace_, ticks_, foreground_;
+    std::atomic<Outcome> outcome_from_apart_{};
     std::array<agent::Event, 8> received_{};
     RunOutcome outcome_;
     bool settled_ = false;  // outcome_.outcome is final

@@ -274,7 +274,8 @@ void hold_limits(const RunLoop::Needs& given, const RunLoop::Work& work, EventLo
                                   .by_nested = &given.launched.nested.objects(),
                                   .groups = work.groups,
                                   .places = {given.request.workdir, given.request.temporary_directory},
-                                  .exceeded = [&loop](Outcome outcome) { loop.end_tree(outcome); }});
+                                  .exceeded = [&loop](Outcome outcome) { loop.end_tree_from_apart(outcome); },
+                                  .exceeded_by = loop.ended_from_apart()});
 }
 
 RunOutcome RunLoop::run(Work work) {

@@ -113,6 +113,19 @@ def test_memory_that_a_process_lends_by_vfork_counts_once(box):
     ended(appetite(box, "memory", 2, 500, options=["--memory", "100M"]), "memory", 137)
 
 
+def test_memory_is_read_whatever_descriptors_the_calls_of_the_tree_take(box):
+    """Datagrams that wait to be sent hold all that callgate may open."""
+    box.within = ["prlimit", "--nofile=4096:4096", *box.within]
+    program = [box.program("prog_appetite"), "passed"]
+    bare = box.start([*box.within, *program, "1000"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    harness.read_until(bare.stdout.fileno(), b"hidden")
+    bare.kill()
+    options = ["-p", "dgram", "-x", program[0], "--timeout", "20s"]
+    ended(box.run([*program, "1000"], options=[*options, "--memory", "256M"]), "memory", 137)
+    twin = box.run([*program, "64"], options=[*options, "--memory", "256M"])
+    assert twin.report["outcome"] == "timeout" and twin.text == "hidden\n", twin.describe()
+
+
 @pytest.fixture
 def bounded():
     """A bomb that is not stopped in time takes a small machine along: it goes off where it cannot."""
@@ -221,6 +234,14 @@ def test_processes_within_the_limit_run(box):
 def test_processor_time_of_the_whole_tree_is_limited(box, children, unseen):
     result = appetite(box, "cpu", children, unseen, options=["--cpu", "1s", "--timeout", "120"])
     ended(result, "cpu", 152)
+
+
+def test_processor_time_is_read_in_time_among_thousands_that_have_ended(box):
+    """Each makes a reading longer, and a long reading is made less often. The limit comes first."""
+    result = box.run([box.program("prog_appetite"), "ended", "3000", "30"], rules(box), options=["--cpu", "10s"])
+    ended(result, "cpu", 152)
+    few = box.run([box.program("prog_appetite"), "ended", "3000", "2"], rules(box), options=["--cpu", "60s"])
+    assert few.code == 0 and few.text == "used\n", few.describe()
 
 
 @pytest.mark.parametrize("kind", ["named", "unnamed"])

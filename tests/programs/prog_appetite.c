@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -307,6 +309,104 @@ static void* sleeping_thread(void* nothing) {
     return nothing;
 }
 
+static int to_threads[2];
+
+static void* keeping_thread(void* nothing) {
+    char byte = 0;
+    if (unshare(CLONE_FILES) != 0) fail("unshare");
+    if (write(to_threads[1], &byte, 1) != 1) fail("write");
+    wait_for_ever();
+    return nothing;
+}
+
+// `megabytes`, taken and given back while a look at the tree takes long. Each of many threads has thousands
+// of sockets, and processes share so much that a look is due.
+static void among_descriptors(int megabytes) {
+    enum { THREADS = 100, SOCKETS = 3000, SHARED = 64 * MB, SHARING = 8 };
+    struct rlimit open_files;
+    pthread_attr_t small;
+    pthread_t thread;
+    char byte;
+    getrlimit(RLIMIT_NOFILE, &open_files);
+    open_files.rlim_cur = open_files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &open_files);
+    if (pipe(to_threads) != 0) fail("pipe");
+    const int one = socket(AF_UNIX, SOCK_STREAM, 0);
+    for (int made = 0; made < SOCKETS && dup(one) >= 0; ++made) {
+    }
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 * 1024);
+    for (int made = 0; made < THREADS; ++made)
+        if (pthread_create(&thread, &small, keeping_thread, NULL) != 0) fail("pthread_create");
+    for (int ready = 0; ready < THREADS; ++ready)
+        if (read(to_threads[0], &byte, 1) != 1) fail("read");
+    char* const memory = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) fail("mmap");
+    for (int made = 0; made < SHARING; ++made) {
+        if (fork() != 0) continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        memset(memory, 1, SHARED);
+        if (write(to_threads[1], &byte, 1) != 1) fail("write");
+        wait_for_ever();
+    }
+    for (int ready = 0; ready < SHARING; ++ready)
+        if (read(to_threads[0], &byte, 1) != 1) fail("read");
+    char* const taken =
+        mmap(NULL, (size_t)megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (taken == MAP_FAILED) fail("mmap");
+    memset(taken, 1, (size_t)megabytes * MB);
+    munmap(taken, (size_t)megabytes * MB);
+    hidden();
+}
+
+static int full_socket;
+
+// Waits in a send of so many descriptors that nobody receives.
+static void* passing_thread(void* count) {
+    const size_t size = (size_t)count * sizeof(int);
+    char byte = 1, control[CMSG_SPACE(253 * sizeof(int))] = {0};
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = CMSG_SPACE(size)};
+    struct cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(size);
+    while (sendmsg(full_socket, &message, 0) != 0) {
+    }
+    return NULL;
+}
+
+// `megabytes`, taken and given back while datagrams that wait to be sent hold very many descriptors.
+static void among_passed(int megabytes) {
+    static const size_t sizes[] = {253, 64, 16, 4, 1};
+    enum { THREADS = 64 };
+    pthread_attr_t small;
+    pthread_t thread;
+    int ends[2];
+    char byte = 1;
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0) fail("socketpair");
+    full_socket = ends[0];
+    while (send(full_socket, &byte, 1, MSG_DONTWAIT) == 1) {
+    }
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 * 1024);
+    for (size_t at = 0; at < sizeof sizes / sizeof *sizes; ++at)
+        for (int made = 0; made < THREADS; ++made)
+            if (pthread_create(&thread, &small, passing_thread, (void*)sizes[at]) != 0)
+                fail("pthread_create");
+    // Calls that take a descriptor of callgate's fail when it has none left.
+    for (int refused = 0, looks = 0; refused < 100 && looks < 3000; ++looks) {
+        const int fd = open("/dev/null", O_RDONLY);
+        refused = fd < 0 ? refused + 1 : 0;
+        if (fd >= 0) close(fd);
+    }
+    char* const taken =
+        mmap(NULL, (size_t)megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (taken == MAP_FAILED) fail("mmap");
+    memset(taken, 1, (size_t)megabytes * MB);
+    munmap(taken, (size_t)megabytes * MB);
+    hidden();
+}
+
 // Many for a bomb, few for a machine: where too many run already, for whatever reason, what else is running
 // there must still be able to fork.
 static int machine_is_full(void) {
@@ -368,6 +468,23 @@ static void processor(int children, int unseen) {
     wait_for_ever();
 }
 
+// `seconds` of processor time among `ended` processes that nobody has waited for. Ends well.
+static void among_ended(int ended, int seconds) {
+    for (int made = 0; made < ended && !machine_is_full(); ++made)
+        if (fork() == 0) _exit(0);
+    for (int used = 0; used < seconds; used += 2) {
+        pid_t burning[2];
+        for (int child = 0; child < 2; ++child) {
+            if ((burning[child] = fork()) != 0) continue;
+            while (clock() < CLOCKS_PER_SEC) {
+            }
+            _exit(0);
+        }
+        for (int child = 0; child < 2; ++child) waitpid(burning[child], NULL, 0);
+    }
+    puts("used");
+}
+
 // So many megabytes in the work directory, or bytes for ever: in files that are open and have no name
 // (`unnamed`), that are in flight besides, that are mapped and closed, or that lie in a directory which
 // cannot be listed; else in files of a megabyte.
@@ -421,11 +538,14 @@ int main(int count, char** words) {
     static const struct {
         const char* name;
         void (*take)(int megabytes);
-    } shapes[] = {
-        {"memfd", memory_file}, {"segment", segment},       {"flight", flight}, {"backlog", backlog},
-        {"mapped", mapped},     {"unmapped", unmapped},     {"secret", secret}, {"undumpable", undumpable},
-        {"unshared", unshared}, {"leaderless", leaderless}, {"named", named},   {"filling", filling},
-        {"links", links}};
+    } shapes[] = {{"memfd", memory_file},  {"segment", segment},
+                  {"flight", flight},      {"backlog", backlog},
+                  {"mapped", mapped},      {"unmapped", unmapped},
+                  {"secret", secret},      {"undumpable", undumpable},
+                  {"unshared", unshared},  {"leaderless", leaderless},
+                  {"named", named},        {"filling", filling},
+                  {"links", links},        {"descriptors", among_descriptors},
+                  {"passed", among_passed}};
     for (size_t at = 0; at < sizeof shapes / sizeof *shapes; ++at)
         if (strcmp(shape, shapes[at].name) == 0) shapes[at].take(first);
     if (strcmp(shape, "memory") == 0)
@@ -440,6 +560,8 @@ int main(int count, char** words) {
         bomb(words[2]);
     else if (strcmp(shape, "cpu") == 0)
         processor(first, second);
+    else if (strcmp(shape, "ended") == 0)
+        among_ended(first, second);
     else if (strcmp(shape, "disk") == 0 && count > 2)
         disk(words[2], second);
     else if (strcmp(shape, "idle") == 0)

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/process/open_files.hpp"
 #include "base/process/spawn.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/run/limits/disk_usage.hpp"
@@ -31,12 +32,13 @@ constexpr double processor_growth = 4e9;
 constexpr int pause_factor = 100;
 constexpr int disk_pause_factor = 20, memory_pause_factor = 20;
 
-/// Half the time until the limit can be reached.
-std::chrono::nanoseconds due(std::uint64_t used, std::uint64_t limit, double growth) {
+/// Half the time until the limit can be reached, `most` at the most.
+std::chrono::nanoseconds due(std::uint64_t used, std::uint64_t limit, double growth,
+                             std::chrono::nanoseconds most = latest) {
     if (used >= limit) return soonest;
-    const double seconds = static_cast<double>(limit - used) / (2 * growth);
-    if (seconds >= 1) return latest;
-    return std::clamp(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)), soonest, latest);
+    const double seconds = std::min(static_cast<double>(limit - used) / (2 * growth),
+                                    std::chrono::duration<double>(most).count());
+    return std::clamp(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)), soonest, most);
 }
 
 /// How far the tree may come beyond its memory limit: what docs/limits.md promises of one process.
@@ -88,8 +90,24 @@ void TreeLimits::start() {
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the main thread handles signals
+    if (settings_.limits.memory && !groups_.hold_memory() && check_enabled("memory-guard")) {
+        guard_.emplace(settings_.guardian, settings_.exceeded_by, [this] { report(Outcome::memory); });
+        guard_->reading_begins();
+        tell_guard(0, soonest);
+    }
     thread_ = std::thread([this] { run(); });
+    if (guard_) guard_->start(thread_.native_handle());
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void TreeLimits::tell_guard(std::uint64_t used, Wait due) {
+    if (!guard_) return;
+    const std::uint64_t left = *settings_.limits.memory - used, more = tolerated(*settings_.limits.memory);
+    guard_->reading_ends({left + more / 4, left + more, fastest_growth_, due, meter_.living()});
+}
+
+void TreeLimits::report(Outcome outcome) {
+    if (!reported_.exchange(true)) settings_.exceeded(outcome);
 }
 
 std::optional<Outcome> TreeLimits::group_reached() const { return groups_.exceeded(); }
@@ -98,12 +116,21 @@ void TreeLimits::stop() {
     if (!thread_.joinable()) return;
     ::eventfd_write(ending_.get(), 1);
     thread_.join();
+    if (guard_) {
+        guard_->stop();
+        if (const std::uint64_t beyond = guard_->beyond(); beyond != 0)
+            peak_.memory = std::max(
+                peak_.memory, *settings_.limits.memory + tolerated(*settings_.limits.memory) / 4 + beyond);
+    }
     if (groups_.hold_memory()) peak_.memory = groups_.peak_memory() + shared_names_;
     if (groups_.hold_tasks()) peak_.tasks = std::max(peak_.tasks, groups_.peak_tasks());
 }
 
 void TreeLimits::run() {
     ::prctl(PR_SET_NAME, "callgate-limits");
+    if (check_enabled("own-descriptors"))
+        keep_own_descriptors(
+            {ending_.get(), groups_.out_of_memory(), guard_ ? guard_->wanted() : -1, settings_.exceeded_by});
     for (;;) {
         Wait next = Wait::max();
         std::optional<Outcome> outcome;
@@ -112,17 +139,20 @@ void TreeLimits::run() {
             outcome = look(next);
         }
         if (outcome) return end(*outcome);
-        std::array<pollfd, 2> events{{{ending_.get(), POLLIN, 0}, {groups_.out_of_memory(), POLLIN, 0}}};
+        std::array<pollfd, 3> events{{{ending_.get(), POLLIN, 0},
+                                      {groups_.out_of_memory(), POLLIN, 0},
+                                      {guard_ ? guard_->wanted() : -1, POLLIN, 0}}};
         const auto pause = std::chrono::ceil<std::chrono::milliseconds>(std::min<Wait>(next, longest));
         if (::poll(events.data(), events.size(), static_cast<int>(pause.count())) > 0 &&
             events[0].revents != 0)
             return;
+        if (events[2].revents != 0) next_reading_ = {};
     }
 }
 
 /// The event loop gets the outcome first: it then ignores that the command stops.
 void TreeLimits::end(Outcome outcome) {
-    settings_.exceeded(outcome);
+    report(outcome);
     if (outcome != Outcome::memory) return;
     // The tree grows until it is stopped, so this thread stops it without waiting for the loop. In a group no
     // process shall go on without the one that the kernel kills.
@@ -138,6 +168,8 @@ void TreeLimits::stand_in() {
     const pid_t supervisor = ::getpid();
     {
         const std::lock_guard reading(reading_);
+        std::unique_lock<std::mutex> guarded;
+        if (guard_) guarded = guard_->hold();
         stand_in_ = ::fork();
     }
     if (stand_in_ == 0) run_as_stand_in(supervisor, pipe->write.release());
@@ -152,14 +184,21 @@ void TreeLimits::run_as_stand_in(pid_t supervisor, int result) {
     const int kept = ::dup2(result, 0);
     ::close_range(1, ~0U, 0);
     if (kept != 0 || ::getppid() != supervisor) ::_exit(0);
+    const auto told = [supervisor](Outcome outcome) {
+        if (::write(0, &outcome, sizeof outcome) == sizeof outcome) ::kill(supervisor, SIGCONT);
+        ::_exit(0);
+    };
+    settings_.exceeded = [this, told](Outcome outcome) {
+        signal_descendants(settings_.guardian, {SIGSTOP});
+        told(outcome);
+    };
+    if (guard_) guard_->start_in_copy(::pthread_self());
     for (;;) {
         Wait next = latest;
-        if (const std::optional<Outcome> outcome = look(next)) {
-            signal_descendants(settings_.guardian, {SIGSTOP});
-            if (::write(0, &*outcome, sizeof *outcome) == sizeof *outcome) ::kill(supervisor, SIGCONT);
-            ::_exit(0);
-        }
-        std::this_thread::sleep_for(std::min<Wait>(next, latest));
+        if (const std::optional<Outcome> outcome = look(next)) report(*outcome);
+        pollfd wanted{guard_ ? guard_->wanted() : -1, POLLIN, 0};
+        const auto pause = std::chrono::ceil<std::chrono::milliseconds>(std::min<Wait>(next, latest));
+        if (::poll(&wanted, 1, static_cast<int>(pause.count())) > 0) next_reading_ = {};
     }
 }
 
@@ -179,12 +218,12 @@ std::optional<Outcome> TreeLimits::look(Wait& next) {
     if (const std::optional<Outcome> outcome = group_exceeded(next)) return outcome;
     const auto began = Clock::now();
     if (began >= next_reading_) {
-        Wait pause = latest;
-        if (const std::optional<Outcome> outcome = read_tree(pause)) return outcome;
+        Wait needed = longest;
+        if (guard_) guard_->reading_begins();
+        if (const std::optional<Outcome> outcome = read_tree(needed)) return outcome;
         const auto now = Clock::now();
-        // A large tree is read less often, but never later than a limit that is near needs.
-        if (pause == latest) pause = std::max<Wait>(pause, pause_factor * (now - began));
-        next_reading_ = now + pause;
+        // A large tree is read less often, but never later than a limit needs.
+        next_reading_ = now + std::min<Wait>(needed, std::max<Wait>(latest, pause_factor * (now - began)));
     }
     next = std::min<Wait>(next, next_reading_ - Clock::now());
     return std::nullopt;
@@ -219,7 +258,7 @@ bool TreeLimits::tasks_exceeded(const TreeUsage& usage, Wait& next) const {
     const std::optional<std::uint64_t>& limit = settings_.limits.processes;
     if (!limit || groups_.hold_tasks()) return false;
     // A fork bomb makes some thousands of tasks in a second.
-    next = std::min(next, due(usage.tasks, *limit, 5000));
+    next = std::min(next, due(usage.tasks, *limit, 5000, longest));
     return usage.tasks > *limit;
 }
 
@@ -245,6 +284,8 @@ bool TreeLimits::memory_exceeded(const TreeUsage& usage, Wait took, Wait& next) 
         peak_.memory = std::max(peak_.memory, used);
         if (used > limit) return true;
         const Wait pause = memory_due(doubtful ? used : most, limit, fastest_growth_);
+        // A sum that was not reckoned has shared pages more than once. The machine's gain has them once.
+        tell_guard(doubtful || !guard_ ? used : std::min(most, guard_->gained()), pause);
         next = std::min(next, std::max<Wait>(pause, memory_pause_factor * took));
         // Reckoning reads every page table; it may take a fifth of the time at most.
         if (doubtful) next = std::max(next, Wait(4 * (Clock::now() - now)));

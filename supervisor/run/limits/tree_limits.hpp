@@ -3,8 +3,11 @@
 // A thread of its own reads the tree's usage and reports an excess; the event loop then ends the tree. The
 // next reading comes before memory could exceed its limit by much. The growth is then taken as the fastest
 // that was seen, and as 8 GB/s at least. Readings take a twentieth of a processor at most, and come between 2
-// ms and a second apart. The target can overshoot a limit between two readings; docs/limits.md has
-// measurements.
+// ms and a second apart. They come later only where a reading takes long, and memory is guarded then
+// (memory_guard.hpp). The target can overshoot a limit between two readings; docs/limits.md has measurements.
+//
+// The tree also decides how many descriptors its calls take here. So these threads have descriptors of their
+// own, and always find some to read by.
 //
 // While callgate is stopped with its command, the rest of the tree may go on. A process of its own then reads
 // in the thread's place, and continues callgate where a limit is exceeded.
@@ -12,6 +15,7 @@
 
 #include <sys/eventfd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -25,6 +29,7 @@
 #include "rules/model/limits.hpp"
 #include "supervisor/run/limits/control_group.hpp"
 #include "supervisor/run/limits/held.hpp"
+#include "supervisor/run/limits/memory_guard.hpp"
 #include "supervisor/run/limits/tree_usage.hpp"
 
 namespace callgate::limits {
@@ -37,8 +42,9 @@ struct TreeLimitSettings {
     const agent::CreatedIpc* by_nested = nullptr;
     ControlGroups* groups = nullptr;  // outlives the limits
     std::vector<std::string> places;  // directories whose bytes count for `disk`
-    /// Called once, on the limits' thread: `memory`, `processes`, `cpu`, `disk` or `idle_timeout`.
+    /// Called once, on a thread of the limits: `memory`, `processes`, `cpu`, `disk` or `idle_timeout`.
     std::function<void(Outcome)> exceeded;
+    int exceeded_by = -1;  // the only descriptor that `exceeded` needs
 };
 
 class TreeLimits {
@@ -75,6 +81,10 @@ private:
     void run();
     [[noreturn]] void run_as_stand_in(pid_t supervisor, int result);
     void end(Outcome outcome);
+    /// Reports it, unless one was reported.
+    void report(Outcome outcome);
+    /// Says that a reading has found so much.
+    void tell_guard(std::uint64_t used, Wait due);
     /// The outcome, if a limit is exceeded; else `next` is the time until the next look.
     std::optional<Outcome> look(Wait& next);
     /// Reads the tree once; the same result.
@@ -105,6 +115,9 @@ private:
 
     UniqueFd ending_{::eventfd(0, EFD_CLOEXEC)};  // readable from `stop` on
     std::thread thread_;
+
+    std::optional<MemoryGuard> guard_;  // where readings hold the memory
+    std::atomic<bool> reported_{false};
 
     std::mutex reading_;  // a reading is under way: what it changes must be whole when it is copied
     pid_t stand_in_ = -1;

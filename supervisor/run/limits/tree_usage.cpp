@@ -231,6 +231,7 @@ TreeUsage TreeMeter::read() {
             pages = pages_of_others(process.pid, seen.thread);
         seen.resident = pages * page_size;
         seen.current = true;
+        seen.alive = process.alive();
         own += process.ticks;
         reaped += process.children_ticks;
         if (!process.alive()) return;
@@ -292,6 +293,17 @@ std::uint64_t TreeMeter::memory(std::uint64_t gained, std::uint64_t enough) cons
     return bytes + (hidden_bytes > shared ? hidden_bytes - shared : 0);
 }
 
+std::vector<Process> TreeMeter::living() const {
+    std::vector<Process> all;
+    for (const auto& [identity, seen] : seen_) {
+        if (!seen.alive) continue;
+        Process& one = all.emplace_back();
+        one.pid = identity.first;
+        one.start_time = identity.second;
+    }
+    return all;
+}
+
 std::uint64_t TreeMeter::written() {
     std::uint64_t bytes = ended_written_;
     std::array<char, 4096> buffer;
@@ -335,6 +347,14 @@ SharedNames TreeMeter::shared_names() const {
 std::uint64_t shared_memory_of_host() {
     std::array<char, 4096> buffer;
     return number_of(read_start("/proc/meminfo", buffer), "Shmem") * 1024;
+}
+
+std::uint64_t memory_of_host() {
+    std::array<char, 4096> buffer;
+    const std::string_view text = read_start("/proc/meminfo", buffer);
+    const std::uint64_t swap = number_of(text, "SwapTotal"), unused = number_of(text, "SwapFree");
+    return (number_of(text, "AnonPages") + number_of(text, "Shmem") + (swap > unused ? swap - unused : 0)) *
+           1024;
 }
 
 }  // namespace callgate::limits

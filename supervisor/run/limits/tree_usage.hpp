@@ -56,6 +56,8 @@ public:
     /// that the host has more than at the start. The largest processes come first, and more than `enough` is
     /// not looked for: the tree grows meanwhile.
     [[nodiscard]] std::uint64_t memory(std::uint64_t gained, std::uint64_t enough = UINT64_MAX) const;
+    /// The living processes of the last reading.
+    [[nodiscard]] std::vector<Process> living() const;
     /// Bytes that living processes and those that ended since have written (wchar of /proc/PID/io).
     std::uint64_t written();
     /// Bytes of the names beneath the run's own directories in /dev/shm. callgate makes them, so the run's
@@ -71,7 +73,7 @@ private:
     [[nodiscard]] bool borrows(pid_t pid, const Seen& seen) const;
     struct Seen {
         std::uint64_t ticks = 0, resident = 0, written = 0, threads = 1;
-        bool current = false;
+        bool current = false, alive = false;
         pid_t parent = 0;
         pid_t thread = 0;  // the process's first thread that lives; its own number mostly
     };
@@ -86,5 +88,9 @@ private:
 /// Bytes of shared memory on the whole host (Shmem of /proc/meminfo). It is cheap to read, and shows whether
 /// there can be memory files to look for.
 [[nodiscard]] std::uint64_t shared_memory_of_host();
+
+/// Bytes of the whole host that are not copies of files: those of processes, and shared memory, swapped or
+/// not. As cheap to read.
+[[nodiscard]] std::uint64_t memory_of_host();
 
 }  // namespace callgate::limits

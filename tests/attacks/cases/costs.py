@@ -14,7 +14,7 @@ CASES = [
     Case("log.grows_by_denials", LogGrows(denied=True)),
     Case("log.grows_by_effects", LogGrows(denied=False)),
     *(Case(f"memory.{shape}", Hidden(shape)) for shape in ("flight", "backlog", "undumpable", "unshared", "leaderless", "named", "mapped",
-                                                               "unmapped", "deep", "unlisted")),
+                                                               "unmapped", "deep", "unlisted", "descriptors")),
     Case("memory.semaphores", Semaphores()),
     *(Case(f"disk.{kind}", HiddenOnDisk(kind)) for kind in ("flight", "undumpable", "mapped", "unlisted")),
     Case("footer.stderr_full", FooterLost()),

@@ -279,6 +279,11 @@ class Hidden(Attack):
 
     shape: str
 
+    @property
+    def too_much(self) -> int:
+        """More than what a limit may be passed by while a look takes long."""
+        return 1200 if self.shape == "descriptors" else 400
+
     def line(self, scene: Scene, megabytes: int) -> list[str]:
         return [appetite(scene, self.shape), self.shape, str(megabytes)]
 
@@ -297,14 +302,14 @@ class Hidden(Attack):
     def control(self, scene: Scene) -> Outcome:
         """Bare, it gets all that it wants."""
         try:
-            get_all(scene, self.line(scene, 400))
+            get_all(scene, self.line(scene, self.too_much))
         finally:
             self.clean()
-        return Outcome(True, "400 MB")
+        return Outcome(True, f"{self.too_much} MB")
 
     def held(self, scene: Scene) -> Outcome:
         try:
-            result = scene.supervised(self.line(scene, 400), self.rules(scene), ["--memory", "256M", "--idle-timeout", "2s"])
+            result = scene.supervised(self.line(scene, self.too_much), self.rules(scene), ["--memory", "256M", "--idle-timeout", "2s"])
         finally:
             self.clean()
         assert result.report
@@ -315,7 +320,9 @@ class Hidden(Attack):
     def twin(self, scene: Scene) -> Outcome:
         """A quarter of the limit is not too much."""
         try:
-            result = scene.supervised(self.line(scene, 64), self.rules(scene), ["--memory", "256M", "--idle-timeout", "300ms"])
+            # While a look takes long, what other programs gain counts, too: they have room here.
+            limit = "2G" if self.shape == "descriptors" else "256M"
+            result = scene.supervised(self.line(scene, 64), self.rules(scene), ["--memory", limit, "--idle-timeout", "300ms"])
         finally:
             self.clean()
         assert result.report

@@ -1,0 +1,98 @@
+// Ends a tree that outgrows --memory while a reading of it is late.
+//
+// A reading takes as long as the tree makes it: by processes that have ended, descriptors, maps, page tables,
+// or a directory for --disk. Meanwhile nobody would see how the tree grows. So a thread of its own watches
+// what the whole machine gains since the last reading began. That is one small file, whatever the tree does.
+//
+// When the machine has gained what the tree may, the next reading is wanted at once. When it has gained more,
+// and that reading is not done after some time of its own, the tree is ended. What other programs gain counts
+// then, and what they give back hides as much of the tree.
+#pragma once
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/process/processes.hpp"
+#include "base/unique_fd.hpp"
+
+namespace callgate::limits {
+
+class MemoryGuard {
+public:
+    using Clock = std::chrono::steady_clock;
+    using Wait = std::chrono::nanoseconds;
+
+    /// The finding of a reading.
+    struct Found {
+        std::uint64_t wanted_after = 0, ended_after = 0;  // bytes that the machine may gain since it began
+        double growth = 1;                                // bytes a second, at most
+        Wait next{};                                      // the time after which another reading is due
+        std::vector<Process> living;
+    };
+
+    /// `exceeded` is called once, on the guard's thread, before the tree is stopped. It needs the descriptor
+    /// `exceeded_by` alone.
+    MemoryGuard(pid_t guardian, int exceeded_by, std::function<void()> exceeded)
+        : guardian_(guardian), exceeded_by_(exceeded_by), exceeded_(std::move(exceeded)) {}
+    MemoryGuard(const MemoryGuard&) = delete;
+    MemoryGuard& operator=(const MemoryGuard&) = delete;
+    ~MemoryGuard() { stop(); }
+
+    /// `reader`: the thread that reads the tree. Something was said to be found before. All signals are
+    /// blocked. Throws std::system_error if no thread can be made.
+    void start(pthread_t reader);
+    void stop();
+
+    /// By the reader, around each reading.
+    void reading_begins();
+    /// The machine's gain from the beginning of the first reading to that of the last.
+    [[nodiscard]] std::uint64_t gained() const { return begun_ > first_ ? begun_ - first_ : 0; }
+    void reading_ends(Found found);
+    /// Readable if a reading is wanted at once. The reader clears it by `reading_ends`.
+    [[nodiscard]] int wanted() const { return wanted_.get(); }
+
+    /// Bytes that the machine had gained beyond what the tree might, as it was ended. 0: it was not.
+    [[nodiscard]] std::uint64_t beyond() const { return beyond_.load(); }
+
+    /// The state does not change while this is held, so a fork copies all of it.
+    [[nodiscard]] std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
+    /// In a forked process, which has only the thread that forked: begins there.
+    void start_in_copy(pthread_t reader);
+
+private:
+    struct State {
+        Found found;
+        std::uint64_t at_begin = 0;  // of the machine, as the reading began
+        Clock::time_point due{};
+    };
+
+    void run();
+    /// Whether the reader has had its time since the last look; `looks` counts those of this reading.
+    [[nodiscard]] bool is_late(Wait used_before, int looks) const;
+    [[nodiscard]] Wait used() const;
+    void end(const State& state, std::uint64_t now);
+
+    const pid_t guardian_;
+    const int exceeded_by_;
+    const std::function<void()> exceeded_;
+    clockid_t reader_clock_ = CLOCK_THREAD_CPUTIME_ID;
+    std::uint64_t begun_ = 0, first_ = 0;  // the reader's
+    std::mutex mutex_;
+    State state_;                 // guarded by mutex_
+    std::uint64_t readings_ = 0;  // guarded by mutex_
+    std::atomic<std::uint64_t> beyond_{0};
+    UniqueFd ending_{::eventfd(0, EFD_CLOEXEC)}, wanted_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    std::thread thread_;
+};
+
+}  // namespace callgate::limits
