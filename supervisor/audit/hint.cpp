@@ -1,6 +1,9 @@
 // Finds the option of `callgate run` that would allow a denied call.
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +58,40 @@ std::optional<std::string> exception_pattern(const rules::Object& object) {
         return rules::option_pattern(local->name);
     if (const auto* host = std::get_if<rules::HostName>(&object)) return one_host(host->name);
     return endpoint_text(std::get<rules::Endpoint>(object));
+}
+
+bool exists(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0;
+}
+
+/// The option that lets a Python environment or the directory of a git repository be read, if the file
+/// belongs to one; "" if not. Programs need all of it or nothing. A run makes none where it may not write, so
+/// it cannot choose what is named.
+std::string option_for_whole(std::string_view path, const std::string& home) {
+    constexpr std::array<std::string_view, 6> of_python{"bin",   "include", "lib",
+                                                        "lib64", "share",   "pyvenv.cfg"};
+    constexpr int max_depth = 64;
+    std::string directory(path);
+    for (int depth = 0; depth < max_depth; ++depth) {
+        directory.resize(std::min(directory.rfind('/'), directory.size()));
+        if (!is_small_tree(directory, home)) return {};
+        const std::string_view beneath = path.substr(directory.size() + 1);
+        const bool of_environment =
+            std::ranges::find(of_python, beneath.substr(0, beneath.find('/'))) != of_python.end();
+        if (of_environment && exists(directory + "/pyvenv.cfg")) return "--execute " + shell_quote(directory);
+        if (exists(directory + "/HEAD") && exists(directory + "/objects") && exists(directory + "/refs"))
+            return "--read " + shell_quote(directory);
+    }
+    return {};
+}
+
+/// The same in place of the option for a file. Only for what reads: a repository that may be written has
+/// hooks.
+std::string option_for_whole(const rules::Object& object, OperationSet operations, const std::string& home) {
+    const auto* const file = std::get_if<rules::FileObject>(&object);
+    if (file == nullptr || file->unlinked || operations.intersects(rules::write_operations)) return {};
+    return option_for_whole(file->path, home);
 }
 
 /// --read, --write, ... for an object that no rule allows. Returns nullopt if no option names such objects.
@@ -193,7 +230,10 @@ std::string offered_hint(const Decision& decision, const rules::RuleSet* rules, 
         if (const std::string profile = offered_profile(object, found.not_allowed, *rules, home);
             !profile.empty())
             return "-p " + profile;
-    return hint(decision, *rules);
+    std::string option = hint(decision, *rules);
+    if (!found.restricting.empty() || option.empty()) return option;
+    const std::string whole = option_for_whole(object, found.not_allowed, home);
+    return whole.empty() ? option : whole;
 }
 
 }  // namespace callgate

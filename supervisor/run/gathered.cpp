@@ -34,6 +34,11 @@ std::string_view option_of(const Denial& denial) {
     return {};
 }
 
+/// Whether the option names a directory to which the denied file belongs (audit/hint.cpp).
+bool names_whole(const Denial& denial) {
+    return denial.hint.starts_with("--read ") || denial.hint.starts_with("--execute ");
+}
+
 /// Whether a program made this part of a name up: a number, or hexadecimal digits.
 bool is_made_up(std::string_view part) {
     constexpr std::size_t enough_digits = 4;
@@ -131,7 +136,7 @@ std::optional<Remedy> remedy_of(const Denial& denial, const std::string& home) {
     if (denial.would || denial.by_rule || denial.hint.empty()) return std::nullopt;
     if (denial.hint.starts_with("-p ")) return Remedy{denial.hint, "", " more names"};
     const std::string_view option = option_of(denial);
-    if (option.empty()) return std::nullopt;
+    if (option.empty()) return names_whole(denial) ? std::optional(Remedy{denial.hint, ""}) : std::nullopt;
     const std::string directory(containing(denial.object));
     if (belongs_together(directory, home)) return Remedy{std::string(option) + shell_quote(directory), ""};
     const std::string name = after_slash(denial.object);

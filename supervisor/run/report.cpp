@@ -270,10 +270,12 @@ std::string RunReport::State::denials_text(const RunFacts& facts, std::uint64_t 
             more += denial.count;
         }
     }
-    if (more == 0) return text;
-    text += "callgate:   … and " + std::to_string(more) + " more";
-    if (!facts.audit_file.empty()) text += ": callgate audit show " + log_argument(facts);
-    return text + '\n';
+    if (more > 0) {
+        text += "callgate:   … and " + std::to_string(more) + " more";
+        if (!facts.audit_file.empty()) text += ": callgate audit show " + log_argument(facts);
+        text += '\n';
+    }
+    return hints ? text + repository_text(denials, facts) : text;
 }
 
 std::string RunReport::last_denial(rules::Operation operation, bool hints) const {

@@ -53,6 +53,7 @@ struct RunFacts {
     std::vector<std::string> exposed = {};  // names of its proxies whose URL holds a password
     Planted planted = {};                   // looked for where the footer is shown
     std::string home = {};                  // the user's
+    std::string directory = {};             // the command started here; "": in `workdir`
 };
 
 class RunReport final : public calls::DecisionSink {

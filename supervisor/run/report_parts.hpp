@@ -31,6 +31,10 @@ struct Denial {
 /// The first line of the footer if git was kept from changing a file beneath the work directory; else "".
 [[nodiscard]] std::string half_switched_text(const std::vector<Denial>& denials, std::string_view workdir);
 
+/// A line of the footer if files were denied that belong to the same repository as the work directory; else
+/// "".
+[[nodiscard]] std::string repository_text(const std::vector<Denial>& denials, const RunFacts& facts);
+
 /// The lines of the footer for these denials: names of one directory that one option would allow are one line
 /// from the third name on. `home` is the user's; no option is offered for all of it.
 [[nodiscard]] std::vector<Denial> gathered(const std::vector<Denial>& denials, const std::string& home);

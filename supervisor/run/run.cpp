@@ -175,6 +175,7 @@ RunFacts Run::Parts::facts(const Command& command) const {
     facts.mode = request_.mode;
     facts.workdir = request_.workdir;
     facts.home = request_.home;
+    facts.directory = request_.directory;
     facts.rules_sha256 = compiled_.rules_sha256;
     facts.command = command.words;
     facts.degraded = compiled_.degraded;

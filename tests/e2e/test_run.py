@@ -158,6 +158,65 @@ for i in $NAMES; do echo {{}} > "$HOME/.tool.json.tmp.$i" && echo wrote; done 2>
     assert wrong.code == 125 and "glob:DIRECTORY/PATTERN" in wrong.errors, wrong.describe()
 
 
+def offered_line(result) -> list[str]:
+    """The words of the footer's line about a repository."""
+    (line,) = [one for one in result.errors.splitlines() if "is part of a repository" in one]
+    return shlex.split(line.partition("in all of it: ")[2])
+
+
+def test_in_a_part_of_a_repository_the_footer_says_how_to_work_in_all_of_it(box):
+    """Following it works on the first try, and opens no hook. Elsewhere there is no such line."""
+    repository = box.root / "mono"
+    part = repository / "packages/a"
+    box.file(part / "x", b"x")
+    box.file(repository / "package.json", b"{}\n")
+    made = box.run(["git", "init", "-q", "."], supervised=False, cwd=repository)
+    assert made.code == 0, made.describe()
+    script = "git status --short && cat ../../package.json && echo x > ../b && pwd"
+    bare = box.run(["/bin/sh", "-c", script], supervised=False, cwd=part)
+    (repository / "packages/b").unlink()
+    first = box.run(["/bin/sh", "-c", script], options=["--ask", "never"], cwd=part)
+    assert first.code != 0 and f"allow with: --read {repository}/.git\n" in first.errors, first.describe()
+    assert offered_line(first) == ["--workdir", str(repository), "--cwd", "."], first.describe()
+    second = box.run(["/bin/sh", "-c", script], options=offered_line(first), cwd=part)
+    assert second.code == 0 and second.text == bare.text and "denied" not in second.errors, second.describe()
+    hook = box.run(["/bin/sh", "-c", "echo x > ../../.git/hooks/pre-commit"], options=offered_line(first), cwd=part)
+    assert hook.code != 0 and "rule base.workdir-git" in hook.errors, hook.describe()
+    # From elsewhere, the command starts where it did.
+    moved = box.run(["/bin/sh", "-c", script], options=["--ask", "never", "--workdir", str(part)], cwd=repository)
+    assert offered_line(moved) == ["--workdir", str(repository), "--cwd", str(part)], moved.describe()
+    for options in (["--no-hints"], ["-q"]):
+        assert "repository" not in box.run(["/bin/cat", "../../package.json"], options=options, cwd=part).errors
+    # A file elsewhere, a work directory that is a repository itself, and a repository that is the home or above it.
+    box.file(box.root / "other", b"x")
+    box.directory(part / ".git")
+    for line, cwd, env in ((["/bin/cat", str(box.root / "other")], repository / "packages", {}), (["/bin/cat", "../../package.json"], part, {}),
+                           (["/bin/cat", "../package.json"], repository / "packages", {"HOME": str(repository)}),
+                           (["/bin/cat", "../package.json"], repository / "packages", {"HOME": str(repository / "home")})):
+        result = box.run(line, options=["--ask", "never"], cwd=cwd, env=env)
+        assert "denied 1 call" in result.errors and "repository" not in result.errors, result.describe()
+
+
+def test_of_a_repository_or_a_python_environment_all_is_offered_to_be_read(box):
+    """Programs need all of it or nothing. To write it is offered name by name: a repository has hooks."""
+    made = box.run(["/bin/sh", "-ec", "git init -q --bare up.git; /usr/bin/python3 -m venv --without-pip env; mkdir env/src; echo x > env/src/x"],
+                   supervised=False, cwd=box.root)
+    assert made.code == 0, made.describe()
+    up, env = box.root / "up.git", box.root / "env"
+    for line, option, path in ((["git", "ls-remote", str(up)], "--read", up), ([f"{env}/bin/python", "-c", "import sys; print(sys.prefix)"], "--execute", env)):
+        bare = box.run(line, supervised=False)
+        first = box.run(line, options=["--ask", "never"])
+        assert first.code != 0 and f"  allow with: {option} {path}\n" in first.errors, first.describe()
+        second = box.run(line, options=["--ask", "never", option, str(path)])
+        assert second.code == bare.code == 0 and second.text == bare.text and "denied" not in second.errors, second.describe()
+    for line, path in (([f"echo x > {up}/refs/x"], up / "refs/x"), ([f"echo x > {env}/bin/x"], env / "bin/x")):
+        result = box.run(["/bin/sh", "-c", *line], options=["--ask", "never"])
+        assert f"allow with: --write {path}\n" in result.errors, result.describe()
+    # Other files of that directory may be a project's.
+    result = box.run(["/bin/cat", str(env / "src/x")], options=["--ask", "never"])
+    assert f"allow with: --read {env}/src/x\n" in result.errors, result.describe()
+
+
 def test_no_option_for_the_whole_home_is_offered(box):
     """An option for a directory allows all that lies in it. The twin is a directory in the home."""
     box.directory(box.home / "data")

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "rules/model/glob.hpp"
 #include "rules/model/rule.hpp"
+#include "tests/unit/temporary_directory.hpp"
 
 using namespace callgate;
 using audit::Decision;
@@ -191,6 +193,22 @@ TEST_CASE("from three names of a directory on, the footer has one line, and name
         CHECK(line_count(footer_of(wide, 3, nullptr)) == 5);
     }
     CHECK(line_count(footer_of("/home/u/.ssh", 3, &rule)) == 5);
+}
+
+TEST_CASE("files of one repository are one line from the third name on") {
+    const tests::TemporaryDirectory place;
+    for (const char* name : {"/up/objects", "/up/refs", "/up/HEAD"})
+        std::filesystem::create_directories(place.path + name);
+    RunReport report;
+    report.use_rules(std::make_shared<rules::RuleSet>(std::vector<rules::Rule>{}, Action::deny), "/home/u");
+    const std::string up = place / "up";
+    for (const char* name : {"/HEAD", "/config", "/objects/12/ab"}) report.note(denied(up + name));
+    report.note(denied(up + "/x", nullptr, Operation::create));
+    CHECK(report.footer(facts, exited(0), true) ==
+          "callgate: denied 4 calls (run k3f9)\n"
+          "callgate:   read " +
+              up + "/HEAD and 2 more names there ×3  default  allow with: --read " + up +
+              "\ncallgate:   create " + up + "/x ×1  default  allow with: --write " + up + "/x\n");
 }
 
 TEST_CASE("in a directory of all programs the footer names the pattern of names that a program makes up") {
