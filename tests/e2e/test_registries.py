@@ -24,7 +24,8 @@ TOOLS = {
     "pip": ("python+net", "pypi.org", "python3 -m pip install --no-deps --target=there six==1.16.0 && test -f there/six.py"),
     "uv": ("python+net", "pypi.org", "python3 -m pip install --no-deps --target=tools uv==0.5.11 && "
            "PYTHONPATH=tools python3 -m uv pip install --no-deps --target=there six==1.16.0 && test -f there/six.py && "
-           "PYTHONPATH=tools python3 -m uv init -q --name one . && test -f .git/HEAD && git config core.bare >/dev/null && test -f pyproject.toml"),
+           "PYTHONPATH=tools python3 -m uv init -q --name one . && test -f .git/HEAD && git config core.bare >/dev/null && test -f pyproject.toml && "
+           "PYTHONPATH=tools python3 -m uv tool run cowsay@6.1 -t hi"),
     "pnpm": ("node+net", "registry.npmjs.org", "npm install --no-save --prefix tools pnpm@12.21.0 && echo '{}' >package.json && "
              "tools/node_modules/.bin/pnpm add left-pad@1.3.0 && test -f node_modules/left-pad/index.js"),
     "git": ("git+net", "github.com", "git ls-remote https://github.com/git/git.git HEAD"),
@@ -110,6 +111,18 @@ def test_pnpm_locks_its_store_and_leaves_nothing_else_beside_it(box):
         assert {one["rule"]["name"] for one in result.decisions(verdict="deny")} == {"node.pnpm-probes", "default"}, result.describe()
     finally:
         shutil.rmtree(locks, ignore_errors=True)
+
+
+def test_tools_of_python_keep_what_they_install_and_run_in_the_runs_directory(box):
+    """uv, pipx, IPython and Jupyter work under the default profile, and make nothing in the home."""
+    names = "UV_TOOL_DIR UV_TOOL_BIN_DIR PIPX_HOME PIPX_BIN_DIR IPYTHONDIR JUPYTER_RUNTIME_DIR"
+    script = f'for name in {names}; do eval "place=\\$$name"; case $place in "$TMPDIR"/*) mkdir -p "$place" && echo "$name";; esac; done'
+    result = box.run(["/bin/sh", "-c", script], None, options=["--ask", "never"])
+    assert result.text.split() == names.split() and result.errors == "", result.describe()
+    home = box.run(["/bin/sh", "-c", "mkdir -p ~/.local/share/uv/tools"], None, options=["--ask", "never"])
+    assert home.code != 0 and not (box.home / ".local/share/uv").exists(), home.describe()
+    bare = box.run(["/bin/sh", "-c", "mkdir -p ~/.local/share/uv/tools"], supervised=False)
+    assert bare.code == 0, bare.describe()
 
 
 def test_a_registry_of_the_users_own_settings_replaces_the_public_one(box):
