@@ -90,7 +90,10 @@ constexpr std::string_view npm_keys =
     "offline offline omit include optional ignore-scripts script-shell node-linker shamefully-"
     "hoist hoist hoist-pattern public-hoist-pattern strict-peer-dependencies auto-install-peers "
     "update-notifier color workspaces install-links install-strategy before min-"
-    "release-age tag access always-auth";
+    "release-age tag access always-auth nodedir python yes audit-level "
+    "lockfile-version strict-peer-deps prefer-dedupe prefer-online foreground-scripts bin-links "
+    "omit-lockfile-registry-resolved replace-registry-host strict-allow-scripts allow-git "
+    "allow-remote allow-file allow-directory";
 constexpr std::string_view pip_keys =
     "index-url extra-index-url find-links no-index trusted-host timeout retries cert proxy "
     "require-virtualenv disable-pip-version-check no-cache-dir only-binary no-binary prefer-"

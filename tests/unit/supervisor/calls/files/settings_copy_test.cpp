@@ -49,6 +49,14 @@ cache prefix=SECRET
        "false\n");
 }
 
+TEST_CASE("What keeps code out of npm's installations, and what builds native modules, stays") {
+    CHECK(copy("/home/u/.npmrc",
+               "strict-allow-scripts=true\nallow-git=none\nnodedir=/usr\n"
+               "python=/usr/bin/python3\nallow-x=SECRET\n") ==
+          "strict-allow-scripts = true\nallow-git = none\nnodedir = /usr\n"
+          "python = /usr/bin/python3\n");
+}
+
 TEST_CASE("Keys of several words stay") {
     CHECK(copy("/home/u/.npmrc",
                "save-prefix=~\nfetch-retries=2\nprefer-offline=true\nshamefully-hoist=true\n"
