@@ -53,7 +53,7 @@ def test_everyday_git_works(box, name):
     assert outside(box, there, "git", "fsck", "--no-dangling") == ""
 
 
-TRACKED = ("git config user.name somebody && git remote add up https://example.org/x.git && git update-ref refs/remotes/up/main HEAD && "
+TRACKED = ("git config user.name somebody && git config lfs.repositoryformatversion 0 && git remote add up https://example.org/x.git && git update-ref refs/remotes/up/main HEAD && "
            "git checkout -q -b tracked --track up/main && git branch -q --set-upstream-to up/main side && "
            'common=$(git rev-parse --git-common-dir) && mkdir -p "$common/lfs/objects" && echo x > "$common/lfs/objects/x"')
 

@@ -136,6 +136,7 @@ constexpr Listed list[] = {
     {"submodule", "active", false, When::if_own, is_text},
     {"submodule", "url", true, When::if_absent, is_url},
     {"submodule", "active", true, When::if_absent, is_word},
+    {"lfs", "repositoryformatversion", false, When::if_absent, is_word},
     {"user", "name", false, When::always, is_text},
     {"user", "email", false, When::always, is_text},
 };

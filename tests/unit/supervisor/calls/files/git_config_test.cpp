@@ -66,6 +66,8 @@ TEST_CASE("what is new and harmless is taken") {
     CHECK(taken("[branch \"topic\"]\n\tremote = origin\n\tmerge = refs/heads/topic\n\trebase = true\n"));
     CHECK(taken("[branch \"topic\"]\n\tremote = .\n"));
     CHECK(taken("[user]\n\tname = \"A; B\"\n\temail = a@example.org\n"));
+    CHECK(taken("[lfs]\n\trepositoryformatversion = 0\n"));
+    CHECK_FALSE(taken("[lfs]\n\turl = https://example.org/lfs\n"));
     CHECK(taken("[submodule \"lib\"]\n\tactive = true\n\turl = https://example.org/lib\n"));
     CHECK(taken("# a comment\n\n"));
 }
