@@ -187,7 +187,8 @@ void add_binds(std::vector<rules::Rule>& all, const Arguments& arguments, const 
             rule.when.address.push_back(std::get<rules::Cidr>(place->host));
             if (place->port) rule.when.port.push_back(*place->port);
         } else {
-            throw Failure(what + ": " + (place ? "a name cannot be bound" : ports.error().text) +
+            const bool numbers = text.find_first_not_of("0123456789-") == std::string_view::npos;
+            throw Failure(what + ": " + (place && !numbers ? "a name cannot be bound" : ports.error().text) +
                           "; expected [ADDRESS:]PORT[/udp], such as 8080, 8000-8999 or 127.0.0.1:8080, or "
                           "unix:PATH or @NAME");
         }

@@ -239,6 +239,9 @@ std::string choose_workdir(const Arguments& arguments, const Places& places, boo
 std::string choose_workdir(const Arguments& arguments, const Places& places, bool refuse_wide,
                            LinkedPaths& linked) {
     const std::optional<std::string> named = arguments.value("workdir");
+    // As of a variable that is not set: a directory that nobody named is no wish for a wide one.
+    if (named && named->empty())
+        throw Failure(arguments.origin("workdir") + " needs a directory; expected an existing directory");
     const std::string what = named ? arguments.origin("workdir") + " " + *named : "the current directory";
     const std::string workdir = linked.resolve(what, written_out(named.value_or("."), places.home), true);
     struct stat status {};

@@ -57,6 +57,8 @@ std::string start_directory(const Arguments& arguments, const Places& places, co
                             LinkedPaths& linked) {
     const std::optional<std::string> named = arguments.value("cwd");
     if (!named) return workdir;
+    if (named->empty())
+        throw Failure(arguments.origin("cwd") + " needs a directory; expected an existing directory");
     std::string directory =
         linked.resolve(arguments.origin("cwd") + " " + *named, written_out(*named, places.home), false);
     struct stat status {};

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/escape.hpp"
 #include "base/plural.hpp"
 #include "supervisor/run/limits/held.hpp"
 #include "supervisor/run/setup_error.hpp"
@@ -55,12 +56,21 @@ void note_lost_records(const Conclusion& end, RunOutcome& outcome) {
     if (outcome.log_error != 0) note_lost_output(outcome);
 }
 
+/// A command that is one word with blanks was meant for a shell.
+std::string line_of_shell(const RunFacts& facts, const RunOutcome& outcome) {
+    constexpr int not_found = 127;
+    const std::string& word = facts.command.front();
+    if (outcome.exit_status != not_found || facts.command.size() > 1 || word.find(' ') == std::string::npos)
+        return "";
+    return "; this is one word: give its words one by one, or run sh -c " + shell_quote(word);
+}
+
 std::string error_line(const Conclusion& end, const RunOutcome& outcome) {
     if (outcome.outcome == Outcome::exec_failed) {
         // The command never ran: the last denied execution is the one that failed.
         const std::string why = end.report.last_denial(rules::Operation::execute, end.hints);
         return message_line("cannot run " + end.facts.command.front() + ": " + outcome.error +
-                            (why.empty() ? "" : " (" + why + ")"));
+                            (why.empty() ? "" : " (" + why + ")") + line_of_shell(end.facts, outcome));
     }
     return outcome.error.empty() || end.cancelled_early ? "" : message_line(outcome.error);
 }

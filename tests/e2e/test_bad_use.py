@@ -1,6 +1,8 @@
 """Wrong use: one line that says what to do, exit 125, and nothing ran."""
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 
@@ -33,6 +35,9 @@ def only_line(result) -> str:
     (["-c", "127.0.0.1:http"], ["http"]),
     (["-c", "https://example.com/x"], ["is a URL", "example.com:443"]),
     (["--bind", "0x50"], ["0x50"]),
+    (["--bind", "8000-70000"], ["is not a port (0 to 65535)"]),
+    (["--workdir", ""], ["--workdir needs a directory"]),
+    (["--cwd", ""], ["--cwd needs a directory"]),
     (["--workdir", "/does/not/exist"], ["/does/not/exist"]),
     (["--cwd", "/does/not/exist"], ["/does/not/exist"]),
     (["--default", "perhaps"], ["perhaps"]),
@@ -96,6 +101,19 @@ def test_a_missing_command_is_one_line_that_says_what_to_do(box):
     assert "command" in line.lower() and "--" in line, line
 
 
+def test_a_shells_line_as_one_word_is_said_with_what_runs_it(box):
+    """A name with blanks that is there runs, and one that is denied is no such line."""
+    result = box.run(["echo 'a  b' && echo c"])
+    said = only_line(result)
+    assert result.code == 127 and said.endswith("; this is one word: give its words one by one, or run sh -c 'echo '\\''a  b'\\'' && echo c'"), said
+    followed = box.run(shlex.split(said.partition("or run ")[2]))
+    assert followed.text == "a  b\nc\n", followed.describe()
+    box.file(box.tree / "my tool", b"#!/bin/sh\necho ran\n", 0o755)
+    assert box.run(["./my tool"]).text == "ran\n"
+    for words in (["nowhere"], ["no where", "x"]):
+        assert "one word" not in box.run(words).errors
+
+
 def test_an_unknown_verb_is_one_line_with_the_nearest(box):
     result = box.run([str(box.stage.callgate), "rnu", "--", "true"], supervised=False)
     assert result.code == 125 and "run" in only_line(result), result.describe()
@@ -111,6 +129,8 @@ def test_home_as_the_work_directory_is_refused_unless_named(box):
     assert result.code == 125 and "--workdir" in result.errors, result.describe()
     named = box.run([str(box.stage.callgate), "run", "--no-audit", "--workdir", str(box.home), "--", "/bin/true"], supervised=False, cwd=box.home)
     assert named.code == 0, named.describe()
+    unset = box.run([str(box.stage.callgate), "run", "--no-audit", "--workdir", "", "--", "/bin/true"], supervised=False, cwd=box.home)
+    assert unset.code == 125 and "--workdir needs a directory" in unset.errors, unset.describe()
 
 
 @pytest.mark.parametrize("text, words", [
