@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 
 #include "base/reader_letters.hpp"
@@ -21,9 +22,25 @@ public:
           width_(std::max<std::size_t>(look.columns, 20) - 1),
           more_lines_(look.rows > usual_lines ? look.rows - usual_lines : 0) {}
 
-    void head(const std::string& left, const std::string& right) {
-        const std::string corner = look_.plain ? "+" : "┏";
-        text_ += corner + ' ' + cut(left + "   " + right, width_ - 2) + '\n';
+    /// The parts of the title, on as many lines as a narrow screen needs. They are callgate's own words, so
+    /// what is cut of them hides nothing.
+    void head(std::initializer_list<std::string> parts) {
+        std::string line;
+        bool own_words_cut = false;
+        const auto end_line = [&] {
+            const bool first = text_.empty();
+            const char* const bar = first ? (look_.plain ? "+ " : "┏ ") : (look_.plain ? "| " : "┃ ");
+            if (!first) more_lines_ -= std::min<std::size_t>(more_lines_, 1);
+            text_ += bar + shortened(line, width_ - 2, own_words_cut) + '\n';
+        };
+        for (const std::string& part : parts) {
+            if (!line.empty() && columns_of(line) + 3 + columns_of(part) > width_ - 2) {
+                end_line();
+                line.clear();
+            }
+            line += (line.empty() ? "" : "   ") + part;
+        }
+        end_line();
     }
     void field(std::string_view label, const std::string& value, bool whole = false) {
         constexpr std::size_t label_width = 11;
@@ -193,12 +210,11 @@ std::string shortened(const std::string& text, std::size_t width, bool& cut) {
 Drawn draw(const QuestionView& shown, const Look& look) {
     Frame frame(look);
     const std::int64_t left = std::max<std::int64_t>(shown.deadline_ns - look.now_ns, 0) / 1'000'000'000;
-    frame.head("callgate  question " + std::to_string(look.position) + " of " + std::to_string(look.total) +
-                   "   run " + shown_name(shown.run),
-               "denies in " + std::to_string(left) + " s");
-    frame.field("wants to", wish(shown));
+    frame.head({"callgate  question " + std::to_string(look.position) + " of " + std::to_string(look.total),
+                "run " + shown_name(shown.run), "denies in " + std::to_string(left) + " s"});
+    frame.field("wants to", wish(shown), look.details);
     frame.field("object", shown_name(shown.object) + state_of(shown), look.details);
-    if (!shown.host.empty()) frame.field("name", shown_name(shown.host));
+    if (!shown.host.empty()) frame.field("name", shown_name(shown.host), look.details);
     if (!shown.second_path.empty()) frame.field("new name", shown_name(shown.second_path), look.details);
     for (const std::string& one : shown.changes) frame.field("changes", shown_name(one), look.details);
     if (!shown.source.empty()) frame.field("link to", shown_name(shown.source), look.details);
@@ -208,10 +224,11 @@ Drawn draw(const QuestionView& shown, const Look& look) {
     frame.field("by", chain(shown), look.details);
     if (const std::string* const reason = stated_reason(shown.argv))
         frame.field("it says", shown_words(*reason), look.details);
-    if (shown.any_program) frame.field("asks for", "every program of the run");
+    if (shown.any_program) frame.field("asks for", "every program of the run", look.details);
     if (shown.again)
-        frame.field("again", "you have denied this before; d denies it for the rest of this run");
-    if (shown.count > 1) frame.field("", std::to_string(shown.count) + " times");
+        frame.field("again", "you have denied this before; d denies it for the rest of this run",
+                    look.details);
+    if (shown.count > 1) frame.field("", std::to_string(shown.count) + " times", look.details);
     if (look.details) frame.field("as", joined(shown.argv), true);
     frame.field(
         "rule",

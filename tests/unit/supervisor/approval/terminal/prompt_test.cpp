@@ -202,6 +202,27 @@ TEST_CASE("no line of a prompt is wider than the terminal") {
     }
 }
 
+TEST_CASE("on a narrow screen the title takes more lines, and hides no key") {
+    Question question = question_of("/w/notes");
+    question.again = true;
+    const QuestionView shown = shown_of(std::move(question));
+    for (const std::size_t columns : {30U, 40U, 56U}) {
+        CAPTURE(columns);
+        const Drawn drawn = draw(shown, {.columns = columns, .rows = 60, .plain = true});
+        CHECK_FALSE(drawn.cut);
+        CHECK(drawn.text.find("a allow once") != std::string::npos);
+        CHECK(drawn.text.find("denies in 58 s\n") != std::string::npos);
+        // A low screen hides what it has no room for before `v`, and not after it.
+        const Drawn small = draw(shown, {.columns = columns, .rows = 16, .plain = true});
+        CHECK(small.cut == (small.text.find("more is hidden") != std::string::npos));
+        const Drawn whole = draw(
+            shown, {.columns = columns, .rows = 16, .scrolls_back = true, .details = true, .plain = true});
+        CHECK_FALSE(whole.cut);
+        CHECK(whole.text.find("more is hidden") == std::string::npos);
+        CHECK(whole.text.find("..[+") == std::string::npos);
+    }
+}
+
 TEST_CASE("a change of settings is shown whole, or no key allows it") {
     Question question = question_of("/home/u/p/.git/config.lock");
     question.subject.second_path = "/home/u/p/.git/config";
