@@ -101,8 +101,17 @@ bool is_look_of_ps(const audit::Decision& decision) {
            decision.verdict.rule_name() == "callgate-parties" && decision.caller.executable == "/usr/bin/ps";
 }
 
+/// vim looks for its history at each start and keeps it at each end, and goes on without.
+bool is_look_of_vim(const audit::Decision& decision) {
+    const auto* const file = std::get_if<rules::FileObject>(&decision.object);
+    return file != nullptr && file->path.ends_with("/.viminfo") &&
+           decision.verdict.rule_name() == "base.histories" &&
+           decision.caller.executable.starts_with("/usr/bin/vim");
+}
+
 bool is_quiet(const audit::Decision& decision) {
-    return is_look_of_ps(decision) || (decision.verdict.rule != nullptr && decision.verdict.rule->quiet) ||
+    return is_look_of_ps(decision) || is_look_of_vim(decision) ||
+           (decision.verdict.rule != nullptr && decision.verdict.rule->quiet) ||
            is_look_of_callgate(decision);
 }
 

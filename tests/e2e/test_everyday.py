@@ -239,7 +239,7 @@ gpg --version ## gpg
 gpg --print-md sha256 notes.txt ## [0-9A-F]{8}
 gpg --list-keys 2>/dev/null; echo listed ## listed
 gpg --batch --pinentry-mode loopback --passphrase x -c notes.txt; test -s notes.txt.gpg && echo sealed ## sealed ## ended 1 process that the command left running
-vim --not-a-term -T dumb -c ':%s/first/fourth/' -c ':wq' notes.txt >/dev/null 2>&1; cat notes.txt ## fourth ## /\.viminfo|unix datagram sockets
+vim --not-a-term -T dumb -c ':%s/first/fourth/' -c ':wq' notes.txt >/dev/null 2>&1; cat notes.txt ## fourth ## unix datagram sockets
 pip --version ## pip
 pip list 2>/dev/null | head -n 3 ## Package
 su -c 'echo by su' 2>/dev/null || echo refused ## by su|refused ## /etc/shadow|/var/log/btmp|/dev/console|netlink sockets|unix datagram sockets

@@ -113,9 +113,9 @@ def test_pnpm_locks_its_store_and_leaves_nothing_else_beside_it(box):
         shutil.rmtree(locks, ignore_errors=True)
 
 
-def test_tools_of_python_keep_what_they_install_and_run_in_the_runs_directory(box):
-    """uv, pipx, IPython and Jupyter work under the default profile, and make nothing in the home."""
-    names = "UV_TOOL_DIR UV_TOOL_BIN_DIR PIPX_HOME PIPX_BIN_DIR IPYTHONDIR JUPYTER_RUNTIME_DIR"
+def test_tools_keep_what_they_install_and_remember_in_the_runs_directory(box):
+    """uv, pipx, IPython, Jupyter and clients of databases work under the default profile, and make nothing in the home."""
+    names = "UV_TOOL_DIR UV_TOOL_BIN_DIR PIPX_HOME PIPX_BIN_DIR IPYTHONDIR JUPYTER_RUNTIME_DIR REDISCLI_HISTFILE PSQL_HISTORY MYSQL_HISTFILE"
     script = f'for name in {names}; do eval "place=\\$$name"; case $place in "$TMPDIR"/*) mkdir -p "$place" && echo "$name";; esac; done'
     result = box.run(["/bin/sh", "-c", script], None, options=["--ask", "never"])
     assert result.text.split() == names.split() and result.errors == "", result.describe()

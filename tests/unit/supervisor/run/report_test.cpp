@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <tuple>
 
 #include "rules/model/glob.hpp"
 #include "rules/model/rule.hpp"
@@ -145,6 +146,22 @@ TEST_CASE("a quiet denial is no line and not counted by the footer") {
     CHECK(text.find("denied 1 call ") != std::string::npos);
     CHECK(text.find("/home/u/other") != std::string::npos);
     CHECK(text.find(".bashrc") == std::string::npos);
+}
+
+TEST_CASE("vim's look for its own history is no line, and another program's is one") {
+    rules::Rule histories = make_rule("base.histories", Action::deny, Operation::read, "/home/u/.*");
+    for (const auto& [program, path, quiet] : {std::tuple{"/usr/bin/vim.basic", "/home/u/.viminfo", true},
+                                               {"/usr/bin/python3", "/home/u/.viminfo", false},
+                                               {"/w/usr/bin/vim", "/home/u/.viminfo", false},
+                                               {"/usr/bin/vim.basic", "/home/u/.bash_history", false}}) {
+        CAPTURE(program);
+        RunReport report;
+        Decision decision = denied(path, &histories);
+        decision.caller.executable = program;
+        report.note(decision);
+        CHECK(report.footer(facts, exited(0), true).empty() == quiet);
+        CHECK(json::parse(report.json(facts, exited(0), 1, ""))["quiet_denials"] == (quiet ? 1 : 0));
+    }
 }
 
 TEST_CASE("ten lines at most, the rest is counted") {
