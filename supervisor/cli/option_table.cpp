@@ -122,7 +122,7 @@ constexpr std::array output_options = {
                "on the terminal, show only text and colours of what COMMAND writes"},
     OptionSpec{"verbose", 'v', flag, "", "print warnings about rules, and what the kernel decides alone"},
     OptionSpec{"no-hints", 0, flag, "", "print no options that would allow what was denied"},
-    OptionSpec{"json", 0, flag, "", "print the footer as JSON"},
+    OptionSpec{"json", 0, flag, "", "print the report in place of the footer: one JSON object on stderr"},
     OptionSpec{"syslog", 0, flag, "",
                "copy each record to the system's log (RFC 5424, /dev/log) as it is written"},
     OptionSpec{"sign-key", 0, one, "FILE", "sign the log's checkpoints and end with this Ed25519 key",

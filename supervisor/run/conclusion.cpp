@@ -80,16 +80,15 @@ std::string error_line(const Conclusion& end, const RunOutcome& outcome) {
 std::string conclude(const Conclusion& end, RunOutcome& outcome) {
     record_end(end, outcome);
     note_lost_records(end, outcome);
-    std::string text;
-    if (end.target.wanted() &&
-        !agent::write_report(end.target,
-                             end.report.json(end.facts, outcome, end.log == nullptr ? 0 : end.log->records(),
-                                             end.log == nullptr ? "" : "sha256:" + end.log->head())))
-        text += lost_report(outcome);
+    std::string text, report;
+    if (end.target.wanted() || end.json)
+        report = end.report.json(end.facts, outcome, end.log == nullptr ? 0 : end.log->records(),
+                                 end.log == nullptr ? "" : "sha256:" + end.log->head());
+    if (end.target.wanted() && !agent::write_report(end.target, report)) text += lost_report(outcome);
     if (const auto why = limits::exceeded_text(outcome.outcome, end.facts.limits); why && !end.quiet)
         text += message_line(*why + ", after " + std::to_string(outcome.duration_ms) + " ms");
     text += error_line(end, outcome);
-    if (!end.quiet) text += end.report.footer(end.facts, outcome, end.hints);
+    if (!end.quiet) text += end.json ? report : end.report.footer(end.facts, outcome, end.hints);
     return text;
 }
 

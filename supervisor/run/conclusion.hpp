@@ -21,6 +21,7 @@ struct Conclusion {
     audit::Syslog* syslog = nullptr;      // null: no --syslog
     const agent::ReportTarget& target;
     bool quiet = false, hints = true;
+    bool json = false;  // the report in place of the footer
     /// A signal ended the run before the command began. The sender knows, so no line says it.
     bool cancelled_early = false;
 };

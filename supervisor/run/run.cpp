@@ -275,6 +275,7 @@ int Run::Parts::run(const Command& command, const RunNotices& notices) {
                                            .target = launched_.report,
                                            .quiet = request_.quiet,
                                            .hints = request_.hints,
+                                           .json = request_.json,
                                            .cancelled_early = cancelled_early_},
                                           outcome);
         !text.empty())

@@ -115,6 +115,17 @@ def test_the_footer_names_what_was_denied_how_often_by_which_rule_and_what_allow
         assert (again.err == b"") == (options == ["-q"]), again.describe()
 
 
+def test_the_report_takes_the_place_of_the_footer(box):
+    """It is the last line, and the one that --report gives."""
+    secret = box.file(box.root / "closed", b"x")
+    for script, code in ((f"cat {secret}; exit 3", 3), ("true", 0), ("exec /nowhere/x", 127)):
+        result = shell(box, script, options=["--json"])
+        said = [line for line in result.errors.splitlines() if not line.startswith("/bin/sh: ") and not line.startswith("cat: ")]
+        assert [json.loads(line) for line in said] == [result.report] and result.report["exit_code"] == result.code == code, result.describe()
+        assert shell(box, script, options=["--json", "-q"]).errors.count("{") == 0
+    assert result.report["denials"] == [] and "callgate: " not in result.errors, result.describe()
+
+
 def test_a_hard_link_that_would_give_rights_is_named_so_and_nothing_is_offered(box):
     """The file may be read, and in the work directory everything may be written. A program that may link there copies it."""
     outside = box.file(box.root / "data/file", b"text")
