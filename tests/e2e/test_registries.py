@@ -125,6 +125,27 @@ def test_tools_keep_what_they_install_and_remember_in_the_runs_directory(box):
     assert bare.code == 0, bare.describe()
 
 
+def test_browsers_that_the_user_installed_for_tests_are_found_and_stay_as_they_are(box):
+    """Playwright looks for them by its variable, as the run's cache is another; Puppeteer in the home. The twin is another cache."""
+    places = [box.home / ".cache" / name / "chromium-1/chrome" for name in ("ms-playwright", "puppeteer", "other")]
+    for place in places:
+        if not place.parents[2].exists():
+            box.directory(place.parents[2])
+        for parent in (place.parents[1], place.parent):
+            box.directory(parent)
+        place.write_bytes(b"#!/bin/sh\necho browser\n")
+        place.chmod(0o755)
+        box.own(place)
+    assert box.run([str(places[0])], supervised=False).text == "browser\n"
+    found = box.run(["/bin/sh", "-c", f'"$PLAYWRIGHT_BROWSERS_PATH/chromium-1/chrome"; {places[1]}'], None, options=["--ask", "never"])
+    assert found.text == "browser\n" * 2 and found.errors == "", found.describe()
+    for place in places[:2]:
+        changed = box.run(["/bin/sh", "-c", f"echo echo other > {place}"], None, options=["--ask", "never"])
+        assert changed.code != 0 and place.read_bytes().endswith(b"echo browser\n"), changed.describe()
+    other = box.run([str(places[2])], None, options=["--ask", "never"])
+    assert other.code == 126 and other.out == b"", other.describe()
+
+
 def test_a_registry_of_the_users_own_settings_replaces_the_public_one(box):
     home = box.directory(box.root / "own-home")
     box.file(home / ".npmrc", b"registry=http://me:hunter2@127.0.0.1:4873/\n//127.0.0.1:4873/:_authToken=hunter2\n")
