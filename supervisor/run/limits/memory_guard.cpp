@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr MemoryGuard::Wait soonest = 2ms, latest = 1s;
+constexpr MemoryGuard::Wait first_look = 2ms, last_look = 1s;
 /// A reading that is done sooner is not late. So the machine may be as busy as it likes.
 constexpr MemoryGuard::Wait on_time = 20ms;
 /// Processor time that a reading may take while the machine gains more than the tree may.
@@ -87,7 +87,7 @@ void MemoryGuard::run() {
     std::uint64_t reading = 0;
     Wait used_before{};
     int looks = 0;
-    for (Wait pause = soonest;;) {
+    for (Wait pause = first_look;;) {
         pollfd ending{ending_.get(), POLLIN, 0};
         const timespec time{pause / 1s, static_cast<long>((pause % 1s).count())};
         if (::ppoll(&ending, 1, &time, nullptr) > 0) return;
@@ -102,8 +102,8 @@ void MemoryGuard::run() {
         if (gained <= state_.found.wanted_after) {
             const double seconds =
                 static_cast<double>(state_.found.wanted_after - gained) / state_.found.growth;
-            pause =
-                std::clamp(Wait(static_cast<std::int64_t>(std::min(seconds, 1.0) * 1e9)), soonest, latest);
+            pause = std::clamp(Wait(static_cast<std::int64_t>(std::min(seconds, 1.0) * 1e9)), first_look,
+                               last_look);
             continue;
         }
         ::eventfd_write(wanted_.get(), 1);
