@@ -64,11 +64,14 @@ class Core(Attack):
     def line(self, scene: Scene, how: str) -> list[str]:
         return [*self.within, scene.box.program("prog_opaque"), "core", how]
 
-    def control(self, scene: Scene) -> Outcome:
+    def prepare(self, scene: Scene) -> None:
         if self.within:
             if scene.box.user.uid != 0:
                 raise Impossible("only root becomes another user")
             scene.box.tree.chmod(0o777)
+
+    def control(self, scene: Scene) -> Outcome:
+        self.prepare(scene)
         result = scene.bare(self.line(scene, self.without), cwd=scene.box.tree)
         if result.code != 0:
             raise Impossible("no core is made here")
@@ -77,8 +80,7 @@ class Core(Attack):
     def supervised(self, scene: Scene, how: str) -> harness.Result:
         wanted = harness.rule_set({"id": "tree", "allow": ["read", "write"], "path": f"{scene.box.tree}/**"},
                                   {"id": "programs", "allow": ["read", "execute"], "path": f"{scene.box.stage.bin}/**"})
-        if self.within:
-            scene.box.tree.chmod(0o777)
+        self.prepare(scene)
         return scene.supervised(self.line(scene, how), wanted, list(self.options))
 
     def held(self, scene: Scene) -> Outcome:
