@@ -1,6 +1,7 @@
 #include "supervisor/kernel/target.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -163,6 +164,27 @@ Result<std::string> status_text(pid_t thread) {
     return read_whole(fd.get(), max_size);
 }
 
+namespace {
+
+constexpr std::uint64_t bit_of(int signal) { return std::uint64_t{1} << static_cast<unsigned>(signal - 1); }
+
+/// The signals that wake whoever does not block them: neither ignored nor without an effect.
+std::uint64_t effective_signals(std::string_view text) {
+    constexpr std::uint64_t without_effect =
+        bit_of(SIGCHLD) | bit_of(SIGCONT) | bit_of(SIGURG) | bit_of(SIGWINCH);
+    return ~field(text, "SigIgn:", 16) & (~without_effect | field(text, "SigCgt:", 16));
+}
+
+/// The first thread takes the process's signals, unless it blocks them or has ended (complete_signal,
+/// kernel/signal.c). Returns those that it leaves to others.
+std::uint64_t left_by_first(pid_t process) {
+    const auto text = status_text(process);
+    if (!text || text->find("\nState:\tZ") != std::string::npos) return ~std::uint64_t{0};
+    return field(*text, "SigBlk:", 16);
+}
+
+}  // namespace
+
 Result<Status> status(pid_t thread) {
     const ReadingCaller reading;
     const auto text = status_text(thread);
@@ -178,10 +200,11 @@ Result<Status> status(pid_t thread) {
     found.real_gid = static_cast<gid_t>(field(*text, "Gid:"));
     found.effective_gid = static_cast<gid_t>(field(*text, "Gid:", 10, 1));
     found.saved_gid = static_cast<gid_t>(field(*text, "Gid:", 10, 2));
-    const auto blocked = field(*text, "SigBlk:", 16);
-    const auto ignored = field(*text, "SigIgn:", 16);
-    found.pending = (field(*text, "SigPnd:", 16) | field(*text, "ShdPnd:", 16)) & ~blocked & ~ignored;
     if (found.process == 0) return errno_code(ESRCH);
+    const std::uint64_t taken = effective_signals(*text) & ~field(*text, "SigBlk:", 16);
+    std::uint64_t of_process = field(*text, "ShdPnd:", 16) & taken;
+    if (of_process != 0 && found.process != thread) of_process &= left_by_first(found.process);
+    found.pending = of_process | (field(*text, "SigPnd:", 16) & taken);
     return found;
 }
 

@@ -263,3 +263,52 @@ def test_what_the_kernel_can_hold_is_left_to_it_and_works_as_bare(box):
     assert (plan["udp_connect_ports"], plan["udp_bind_ports"]) == (([str(port)], ["0"]) if udp else ([], [])), shown.describe()
     assert plan["sockets_held"] == sockets and ("sendmsg" not in called) == udp and "bind" in called
     assert sum(one["operations"] == "connect" for one in plan["grants"]) == (2 if sockets else 0)
+
+
+# Connects that hang, as nobody accepts, while other threads start programs: each blocks SIGCHLD for a moment.
+HANGING = """
+import os, socket, sys, threading
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+server.listen(0)
+fillers = [socket.socket() for _ in range(4)]
+for one in fillers:
+    one.setblocking(False)
+    one.connect_ex(server.getsockname())
+wrong, open_sockets = set(), []
+def connects():
+    one = socket.socket()
+    open_sockets.append(one)
+    try:
+        one.connect(server.getsockname())
+    except OSError as error:
+        wrong.add(error.errno)
+def spawns():
+    for _ in range(int(sys.argv[1])):
+        for child in [os.posix_spawn("/bin/true", ["true"], {}) for _ in range(4)]:
+            os.waitpid(child, 0)
+connecting = [threading.Thread(target=connects) for _ in range(6)]
+spawning = [threading.Thread(target=spawns) for _ in range(3)]
+for one in connecting + spawning:
+    one.start()
+for one in spawning:
+    one.join()
+left = threading.Thread(target=lambda: [one.join() for one in connecting], daemon=True)
+left.start()
+server.settimeout(0.1)
+while left.is_alive():
+    try:
+        open_sockets.append(server.accept()[0])
+    except TimeoutError:
+        pass
+print(sorted(wrong))
+"""
+
+
+def test_a_signal_that_another_thread_takes_ends_no_hanging_connect(box):
+    """The kernel's number for a call that it will make again (ERESTARTSYS, 512) must not reach the program."""
+    rounds = 1000 if harness.SOAK else 250
+    line = [PYTHON, "-c", HANGING, str(rounds)]
+    assert box.run(line, supervised=False).text == "[]\n"
+    result = box.run(line, rules(box, {"id": "loopback", "allow": ["connect", "bind"], "address": "127.0.0.0/8"}))
+    assert result.text == "[]\n", result.describe()
