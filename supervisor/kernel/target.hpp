@@ -72,8 +72,9 @@ struct Status {
     unsigned umask = 022;
     uid_t real_uid = 0, effective_uid = 0, saved_uid = 0;
     gid_t real_gid = 0, effective_gid = 0, saved_gid = 0;
-    /// Signals that the thread will handle or end by: pending to it, or to its process if no other thread takes
-    /// them first. Others must not end its call: it would return ERESTARTSYS (docs/dev/kernel-facts.md 10b).
+    /// Signals that the thread will handle or end by: pending to it, or to its process if no other thread
+    /// takes them first. Others must not end its call: it would return ERESTARTSYS (docs/dev/kernel-facts.md
+    /// 10b).
     std::uint64_t pending = 0;
 };
 /// From /proc/TID/status. This takes about 10 µs: call it only if needed.
