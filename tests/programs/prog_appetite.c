@@ -309,6 +309,15 @@ static void* sleeping_thread(void* nothing) {
     return nothing;
 }
 
+static void take_and_give_back(int megabytes) {
+    const size_t size = (size_t)megabytes * MB;
+    char* const taken = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (taken == MAP_FAILED) fail("mmap");
+    memset(taken, 1, size);
+    munmap(taken, size);
+    hidden();
+}
+
 static int to_threads[2];
 
 static void* keeping_thread(void* nothing) {
@@ -351,12 +360,7 @@ static void among_descriptors(int megabytes) {
     }
     for (int ready = 0; ready < SHARING; ++ready)
         if (read(to_threads[0], &byte, 1) != 1) fail("read");
-    char* const taken =
-        mmap(NULL, (size_t)megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (taken == MAP_FAILED) fail("mmap");
-    memset(taken, 1, (size_t)megabytes * MB);
-    munmap(taken, (size_t)megabytes * MB);
-    hidden();
+    take_and_give_back(megabytes);
 }
 
 static int full_socket;
@@ -399,12 +403,7 @@ static void among_passed(int megabytes) {
         refused = fd < 0 ? refused + 1 : 0;
         if (fd >= 0) close(fd);
     }
-    char* const taken =
-        mmap(NULL, (size_t)megabytes * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (taken == MAP_FAILED) fail("mmap");
-    memset(taken, 1, (size_t)megabytes * MB);
-    munmap(taken, (size_t)megabytes * MB);
-    hidden();
+    take_and_give_back(megabytes);
 }
 
 // Many for a bomb, few for a machine: where too many run already, for whatever reason, what else is running

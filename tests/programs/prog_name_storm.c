@@ -19,35 +19,6 @@ enum { THREADS = 4, ERRORS = 134 };
 static const char* const names[] = {"a", "b", "a/c", "b/c",    "a/c/d",   "b/c/d", "a/f",   "b/f",
                                     "f", "g", "l",   "a/../f", "./b/./f", "a/l",   "b/l/x", "l/f"};
 
-static int closed(int fd) {
-    if (fd >= 0) close(fd);
-    return fd;
-}
-
-static int made(const char* name, const char* other) {
-    (void)other;
-    return closed(open(name, O_WRONLY | O_CREAT, 0644));
-}
-static int made_alone(const char* name, const char* other) {
-    (void)other;
-    return closed(open(name, O_RDWR | O_CREAT | O_EXCL, 0600));
-}
-static int read_only(const char* name, const char* other) {
-    (void)other;
-    return closed(open(name, O_RDONLY | O_NONBLOCK));
-}
-static int written(const char* name, const char* other) {
-    (void)other;
-    return closed(open(name, O_WRONLY | O_APPEND));
-}
-static int truncated(const char* name, const char* other) {
-    (void)other;
-    return closed(open(name, O_WRONLY | O_TRUNC));
-}
-static int not_followed(const char* name, const char* other) {
-    (void)other;
-    return closed(open(name, O_RDONLY | O_NOFOLLOW));
-}
 static int listed(const char* name, const char* other) {
     (void)other;
     DIR* directory = opendir(name);
@@ -93,13 +64,28 @@ static int attribute_set(const char* name, const char* other) {
 
 static const struct {
     const char* name;
-    int (*call)(const char* name, const char* other);
-} calls[] = {{"creat", made},      {"excl", made_alone},        {"rdonly", read_only},
-             {"wronly", written},  {"trunc", truncated},        {"nofollow", not_followed},
-             {"list", listed},     {"mkdir", directory_made},   {"rmdir", directory_removed},
-             {"unlink", removed},  {"rename", renamed},         {"exchange", exchanged},
-             {"link", linked},     {"symlink", linked_by_name}, {"chmod", mode_set},
-             {"chown", owner_set}, {"utimes", times_set},       {"setxattr", attribute_set}};
+    int (*call)(const char* name, const char* other);  // NULL: an open with the flags
+    int flags;
+} calls[] = {
+    {"creat", NULL, O_WRONLY | O_CREAT},
+    {"excl", NULL, O_RDWR | O_CREAT | O_EXCL},
+    {"rdonly", NULL, O_RDONLY | O_NONBLOCK},
+    {"wronly", NULL, O_WRONLY | O_APPEND},
+    {"trunc", NULL, O_WRONLY | O_TRUNC},
+    {"nofollow", NULL, O_RDONLY | O_NOFOLLOW},
+    {"list", listed, 0},
+    {"mkdir", directory_made, 0},
+    {"rmdir", directory_removed, 0},
+    {"unlink", removed, 0},
+    {"rename", renamed, 0},
+    {"exchange", exchanged, 0},
+    {"link", linked, 0},
+    {"symlink", linked_by_name, 0},
+    {"chmod", mode_set, 0},
+    {"chown", owner_set, 0},
+    {"utimes", times_set, 0},
+    {"setxattr", attribute_set, 0},
+};
 
 static long seen[COUNT(calls)][ERRORS + 1], rounds;
 
@@ -109,7 +95,10 @@ static void* storm(void* which) {
         const size_t call = (size_t)rand_r(&state) % COUNT(calls);
         const char* const name = names[(size_t)rand_r(&state) % COUNT(names)];
         const char* const other = names[(size_t)rand_r(&state) % COUNT(names)];
-        const int error = calls[call].call(name, other) < 0 ? errno : 0;
+        const int fd = calls[call].call == NULL ? open(name, calls[call].flags, 0644) : -1;
+        const int result = calls[call].call == NULL ? fd : calls[call].call(name, other);
+        const int error = result < 0 ? errno : 0;
+        if (fd >= 0) close(fd);
         __atomic_add_fetch(&seen[call][error < ERRORS ? error : ERRORS], 1, __ATOMIC_RELAXED);
     }
     return NULL;
