@@ -180,6 +180,32 @@ def test_datagram_servers_answer_to_the_senders_address(box):
     assert held.text == bare.text and held.code == 0 and not held.errors, held.describe()
 
 
+# A run's own UDP sockets reach each other and the run's name server alone, where `-p dgram` has sends decided as well.
+UDP = """
+import socket, struct
+for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    server, client = (socket.socket(family, socket.SOCK_DGRAM) for _ in range(2))
+    server.settimeout(30); server.bind((host, 0))
+    client.sendto(b"1", server.getsockname()); print(server.recv(9))
+    client.sendmsg([b"2", b"2"], [], 0, server.getsockname()); data, name = server.recvfrom(9); print(data, name[0])
+    client.settimeout(30); server.sendto(b"3", name); print(client.recv(9))
+    client.connect(server.getsockname()); client.send(b"4"); print(server.recv(9))
+"""
+ASKS = """
+resolver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); resolver.settimeout(30)
+resolver.sendto(struct.pack(">6H", 7, 256, 1, 0, 0, 0) + b"\\x07nowhere\\x07invalid\\0\\0\\1\\0\\1", ("127.0.0.53", 53))
+print(struct.unpack(">H", resolver.recv(512)[:2]))
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-p", "dgram"]], ids=["not-decided", "decided"])
+def test_udp_of_the_run_itself_works_where_sends_are_decided(box, options):
+    bare = box.run([PYTHON, "-c", UDP], supervised=False)
+    assert bare.code == 0 and bare.text.count("\n") == 8, bare.describe()
+    held = box.run([PYTHON, "-c", UDP + ASKS], options=options)
+    assert held.code == 0 and held.text == bare.text + "(7,)\n", held.describe()
+
+
 PAIR = """
 import array, errno, os, socket
 one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
