@@ -6,8 +6,8 @@
 
 namespace callgate {
 
-/// Whether this refusal is such a look: by a rule that is `quiet`, or one that no rule tells by its object
-/// alone, because it is the program that makes it harmless. Any thread.
+/// Whether this refusal is such a look: its rule is `quiet`, or the program makes it harmless, which no rule
+/// can say. Any thread.
 [[nodiscard]] bool is_quiet(const audit::Decision& decision);
 
 }  // namespace callgate
