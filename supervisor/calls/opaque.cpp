@@ -27,16 +27,6 @@ const rules::Rule& opaque_rule() {
     return rule;
 }
 
-/// Whether `path` is the /proc directory of a process or thread, or the list of threads. Each file there is
-/// judged by itself.
-bool is_listing(std::string_view path) {
-    const std::size_t slash = path.rfind('/');
-    const std::string_view leaf = path.substr(slash + 1), above = path.substr(0, slash);
-    if (leaf == "task") return true;
-    const bool number = leaf.find_first_not_of("0123456789") == std::string_view::npos;
-    return number && (above == "/proc" || above.ends_with("/task"));
-}
-
 }  // namespace
 
 int OpaqueMemories::mark(const kernel::MemoryPlaces& places) {
@@ -58,8 +48,7 @@ bool OpaqueMemories::is_opaque(pid_t process) const {
 
 bool OpaqueMemories::hides(std::string_view path, pid_t thread) const {
     const pid_t process = any() ? process_of_proc(path) : 0;
-    if (process == 0 || is_listing(path) || is_shown_to_all(path) || !check_enabled("opaque-files"))
-        return false;
+    if (process == 0 || is_shown_to_all(path) || !check_enabled("opaque-files")) return false;
     return !is_own(process, thread) && is_opaque(process);
 }
 

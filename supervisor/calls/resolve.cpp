@@ -306,12 +306,22 @@ bool in_proc_of_callgate(std::string_view path, pid_t guardian) {
 }
 
 bool is_shown_to_all(std::string_view path) {
-    const std::size_t slash = path.rfind('/');
-    if (slash == std::string_view::npos ||
-        path.substr(0, slash) != "/proc/" + std::to_string(process_of_proc(path)))
-        return false;
-    constexpr std::string_view names[] = {"cmdline", "comm", "stat", "statm", "status"};
-    return std::ranges::find(names, path.substr(slash + 1)) != std::end(names);
+    const auto take_number = [&path] {
+        const std::size_t end = std::min(path.find_first_not_of("0123456789"), path.size());
+        path.remove_prefix(end);
+        return end != 0 && (path.empty() || path.front() == '/');
+    };
+    constexpr std::string_view proc = "/proc/", tasks = "/task";
+    if (!path.starts_with(proc)) return false;
+    path.remove_prefix(proc.size());
+    if (!take_number()) return false;
+    if (path == tasks) return true;
+    if (path.starts_with("/task/")) {
+        path.remove_prefix(tasks.size() + 1);
+        if (!take_number()) return false;
+    }
+    constexpr std::string_view names[] = {"", "/cmdline", "/comm", "/stat", "/statm", "/status"};
+    return std::ranges::find(names, path) != std::end(names);
 }
 
 bool in_proc_of_outside_process(std::string_view path, pid_t guardian) {

@@ -90,8 +90,9 @@ struct PathRequest {
 /// Whether `path` lies in the /proc directory of this process, of a thread of it, or of the guardian.
 [[nodiscard]] bool in_proc_of_callgate(std::string_view path, pid_t guardian);
 
-/// Whether `path` is one of the files that the kernel shows to everybody about any process. At each read the
-/// kernel hides the parts that the reader may not see (fs/proc/array.c, base.c); the opener does not count.
+/// Whether the kernel shows everybody what `path` holds: the /proc directory of a process or thread, the list
+/// of threads, or one of some files. At each read the kernel hides the parts that the reader may not see
+/// (fs/proc/array.c, base.c); the opener does not count. What else lies in a directory is judged by itself.
 [[nodiscard]] bool is_shown_to_all(std::string_view path);
 
 /// Whether `path` lies in the /proc directory of a process outside the tree (the guardian counts as inside).

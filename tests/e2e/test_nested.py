@@ -196,6 +196,25 @@ pid, number, port = map(int, own.stdout.readline().split())
     assert world.reached(ON_PROCESS, world.words(world.inner(), "-q"), world.victim, SECRET, own) == sorted(ON_PROCESS)
 
 
+def test_what_all_may_see_of_processes_a_nested_run_sees(world):
+    """`ps -L`, `top -H` and their like list the threads of processes outside, and of callgate's own."""
+    script = """
+import os
+for number in (1, os.getppid()):
+    place = f"/proc/{number}"
+    (*_, last) = os.listdir(f"{place}/task")
+    print("environ" in os.listdir(place), "environ" in os.listdir(f"{place}/task/{last}"), *(
+        open(f"{at}/{name}").read() != "" for at in (place, f"{place}/task/{last}") for name in ("stat", "status", "comm")))
+    for name in ("environ", "fd", "task/{}/environ".format(last)):
+        try: print(len(os.listdir(f"{place}/{name}") if name == "fd" else open(f"{place}/{name}").read()) >= 0)
+        except OSError as error: print(error.strerror)
+"""
+    seen, closed = "True " * 7 + "True\n", "Permission denied\n" * 3
+    for result in (world.nested([PYTHON, "-c", script]), world.box.run([PYTHON, "-c", script], options=["-q"])):
+        assert result.code == 0 and result.text.endswith(seen + closed) and result.text.startswith(seen), result.describe()
+    assert world.nested([PYTHON, "-c", script]).text == (seen + closed) * 2
+
+
 def test_before_landlock_scopes_signals(world):
     """The run around decides signals then, also those of the nested guardian that ends its tree."""
     world.box.switch(abi=5)
