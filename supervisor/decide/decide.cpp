@@ -246,6 +246,8 @@ Decision decide_with(CallContext& context, const Subject& subject, const rules::
         decision_on(context, subject, check_enabled(context.entry.name) ? verdict : allow_all());
     if (decision.verdict.action < rules::Action::deny && check_enabled("caller-elsewhere") &&
         context.caller.cache.elsewhere(context.thread())) {
+        // The thread may have ended, as when another one of its process executes.
+        if (!context.call.waiting()) return {.error = ESRCH};
         // A path that was resolved here may mean something else there.
         decision.verdict = failure(decision.operation, EPERM);
         decision.mechanism = audit::Mechanism::error;

@@ -264,6 +264,36 @@ def test_names_that_change_all_the_time_give_what_they_give_bare(box, rules):
     assert not unheard(result) and result.report["denials"] == [], result.describe()
 
 
+EXECUTING = """
+import os, threading
+def calls(number):
+    while True:
+        for act in (os.mkdir, os.rmdir):
+            try:
+                act(f'made-{number}')
+            except OSError:
+                pass
+for _ in range(100):
+    child = os.fork()
+    if child == 0:
+        for number in range(3):
+            threading.Thread(target=calls, args=[number], daemon=True).start()
+        os.execv('/bin/true', ['true'])
+    if os.waitpid(child, 0)[1] != 0:
+        print('a child failed')
+"""
+
+
+@pytest.mark.parametrize("rules", ["contested", "agent"])
+def test_an_execve_ends_calls_of_other_threads_without_a_denial(box, rules):
+    """The kernel ends the other threads in the middle of their calls. Nothing was refused to them."""
+    line = ["/usr/bin/python3", "-c", EXECUTING]
+    bare = box.run(line, supervised=False)
+    assert bare.code == 0 and bare.text == "", bare.describe()
+    result = box.run(line, **({"rules": contested(box)} if rules == "contested" else {"options": ["-p", "agent"]}))
+    assert result.code == 0 and result.text == "" and result.report["denials"] == [], result.describe()
+
+
 def make_socket_tree(tree) -> None:
     (tree / "dir").mkdir()
     (tree / "regular").write_text("no socket")
