@@ -294,6 +294,33 @@ def test_an_execve_ends_calls_of_other_threads_without_a_denial(box, rules):
     assert result.code == 0 and result.text == "" and result.report["denials"] == [], result.describe()
 
 
+BINDING = """
+import os, socket, sys, threading
+seen = set()
+def binds():
+    for _ in range(3000):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind('server')
+        os.unlink('server')
+other = threading.Thread(target=binds)
+other.start()
+while other.is_alive():
+    with socket.socket(socket.AF_UNIX) as client:
+        seen.add(client.connect_ex('server'))
+print(sorted(map(os.strerror, seen)))
+"""
+
+
+def test_a_connect_during_a_bind_is_no_denial(box):
+    """A socket has its name before bind returns. A connect in between is refused by the kernel, not as to a socket of others."""
+    line = ["/usr/bin/python3", "-c", BINDING]
+    native = "['Connection refused', 'No such file or directory']\n"
+    assert box.run(line, supervised=False).text == native
+    sockets = {"id": "sockets", "allow": ["connect", "bind"], "unix": f"{box.tree}/**"}
+    result = box.run(line, contested(box, sockets))
+    assert result.text == native and result.report["denials"] == [], result.describe()
+
+
 def make_socket_tree(tree) -> None:
     (tree / "dir").mkdir()
     (tree / "regular").write_text("no socket")

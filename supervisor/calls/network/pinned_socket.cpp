@@ -11,6 +11,8 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
+#include <shared_mutex>
 
 #include "base/test_switch.hpp"
 #include "supervisor/calls/network/ports_in_use.hpp"
@@ -71,6 +73,9 @@ Result<GivenPath> unix_path(NetworkCall& context, const std::string& name) {
 Result<UnixPeer> find_unix_peer(NetworkCall& context, const std::string& name) {
     auto given = unix_path(context, name);
     if (!given) return given.error();
+    // A bind holds it alone from the new name until the socket is known as the run's own.
+    std::shared_lock<std::shared_mutex> bound(context.network.names, std::defer_lock);
+    if (context.network.own_sockets != nullptr) bound.lock();
     auto object = resolve_object(given->request(context.thread(), Follow::yes));
     if (!object) return object.error();
     auto address = unix_path_address(kernel::PinPath(object->pin.get()).text);
