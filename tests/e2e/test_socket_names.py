@@ -52,6 +52,42 @@ def test_both_sides_see_the_name_that_was_given(box):
     assert result.text == expected, result.describe()
 
 
+BY_NUMBER = """
+import os, signal, socket
+os.makedirs("app/sub")
+os.chdir("app")
+os.mkfifo("sub/fifo")
+top = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+waiting = []
+for _ in range(16):
+    waiting.append(os.fork())
+    if waiting[-1] == 0:
+        os.chdir("sub")
+        os.open("fifo", os.O_WRONLY)
+failed = set()
+for _ in range(5):
+    for number in range(3, 150):
+        os.dup2(top, number)
+        with socket.socket(socket.AF_UNIX) as one:
+            try:
+                one.bind(f"/proc/self/fd/{number}/socket")
+                os.unlink("socket")
+            except OSError as error:
+                failed.add(error.strerror)
+for child in waiting:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+print(sorted(failed), os.listdir("sub"))
+"""
+
+
+def test_a_number_in_proc_self_fd_is_never_callgates_own(box):
+    """callgate holds the directory of each child that waits, at a number of its own. Landlock would let it bind there."""
+    assert box.run([PYTHON, "-c", BY_NUMBER], supervised=False, cwd=box.directory(box.tree / "bare")).text == "[] ['fifo']\n"
+    result = box.run([PYTHON, "-c", BY_NUMBER], cwd=box.directory(box.tree / "held"))
+    assert result.text == "[] ['fifo']\n", result.describe()
+
+
 def test_beside_a_place_that_is_closed_to_sockets_peers_see_the_last_component(box):
     result = box.run([PYTHON, "-c", NAMED, str(box.tree / "top"), "plain", "TOP/app/absolute"],
                      options=["--deny", str(box.tree / "top/app/closed")])

@@ -11,8 +11,10 @@
 //
 // TCP binds go through OwnServers where a rule is about servers of the run's own (own_servers.hpp).
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -105,11 +107,21 @@ int bind_leaf(NetworkCall& context, const PinnedSocket& socket, const SocketAddr
     return 0;
 }
 
+/// Whether a link of procfs is on the way to the place. It would lead through callgate's own descriptors, and
+/// one of these may happen to be a directory beneath the place's.
+bool passes_magic_link(const GivenPath& given) {
+    const std::string head = given.text->substr(0, given.text->rfind('/') + 1);
+    const open_how way{O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS};
+    const int base = given.base ? given.base.get() : AT_FDCWD;
+    return !UniqueFd(static_cast<int>(::syscall(SYS_openat2, base, head.c_str(), &way, sizeof way)));
+}
+
 /// Whether the text of an address may be resolved once more (bind_by_name.hpp). The verdict is one of the
 /// rules alone: an answer counts for one place.
-bool may_bind_by_name(NetworkCall& context, const PinnedSocket& socket, const std::string& text,
+bool may_bind_by_name(NetworkCall& context, const PinnedSocket& socket, const GivenPath& given,
                       const Place& place) {
-    if (text == place.leaf) return false;  // there is nothing on the way
+    if (*given.text == place.leaf) return false;  // there is nothing on the way
+    if (passes_magic_link(given)) return false;
     if (!check_enabled("bound-beneath")) return true;
     const std::string_view path = place.path;
     const std::size_t slash = path.rfind('/');
@@ -128,8 +140,7 @@ int bind_at(NetworkCall& context, const PinnedSocket& socket, const SocketAddres
     const UniqueFd before(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!before) return errno;
     BoundByName bound = BoundByName::not_bound;
-    if (may_bind_by_name(context, socket, *given.text, place) &&
-        (!given.base || ::fchdir(given.base.get()) == 0))
+    if (may_bind_by_name(context, socket, given, place) && (!given.base || ::fchdir(given.base.get()) == 0))
         bound = bind_by_name(socket.fd.get(), address, place);
     const int error = bound == BoundByName::there       ? 0
                       : bound == BoundByName::elsewhere ? EACCES
