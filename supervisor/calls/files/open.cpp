@@ -201,14 +201,17 @@ Opening::Next Opening::existing(Object object) {
         }
         return Next::done;
     }
-    if (may_continue && !object.unlinked && context_.files.grants.allow(operations, object.path) &&
+    // Its name may be gone when the kernel looks for it, and then the file is made.
+    OperationSet held = operations;
+    if (wanted_.creates()) held |= wanted_.on_new() | create_file(object.path);
+    if (may_continue && !object.unlinked && context_.files.grants.allow(held, object.path) &&
         !may_have_been_replaced(context_.files.grants, operations, object)) {
         remember_static(object, operations);
         if (!records_every_call(context_)) return context_.call.let_continue(), Next::done;
-        Subject held = subject(operations, object.path, false);
-        held.identity = identity_of(object.status);
-        held.settled = terminal_of_run(context_, object);
-        let_continue(context_, held);
+        Subject recorded = subject(operations, object.path, false);
+        recorded.identity = identity_of(object.status);
+        recorded.settled = terminal_of_run(context_, object);
+        let_continue(context_, recorded);
         return Next::done;
     }
     Subject judged = subject(operations, object.path, object.unlinked);

@@ -146,23 +146,34 @@ Opening::Next Opening::reopen_by_name(const Object& object, std::uint64_t sequen
     // No link on the way: an object at the judged name has the judged name, even if it was put there since.
     const open_how way{O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS};
     const UniqueFd parent(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, head.c_str(), &way, sizeof way)));
-    if (!parent && errno == ELOOP) return Next::again;
+    // The parent was moved, or lies beneath a directory that the caller may not search. The pin needs no
+    // name.
+    if (!parent) return reopen(object, sequence), Next::done;
     constexpr int not_here = O_CREAT | O_EXCL | O_TRUNC;
     const int flags = (wanted_.flags & ~not_here) | O_NOCTTY | O_NONBLOCK | O_CLOEXEC;
     std::optional<WithUmask> with_umask;
     if (wanted_.temporary() && !take_umask(with_umask)) return finish_failed(sequence, ESRCH), Next::done;
-    UniqueFd fd(parent ? ::openat(parent.get(), leaf.c_str(), flags, wanted_.mode) : -1);
+    const auto judged = [&object](const struct stat& found) {
+        return found.st_ino == object.status.st_ino && found.st_dev == object.status.st_dev;
+    };
+    struct stat found {};
+    UniqueFd fd(::openat(parent.get(), leaf.c_str(), flags, wanted_.mode));
     if (!fd) {
-        finish_failed(sequence, errno);
+        const int error = errno;
+        // Another object stands there now, or none does: then the call may be about to create it.
+        if (::fstatat(parent.get(), leaf.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 || !judged(found)) {
+            note_failed_act(context_, sequence, error);
+            return Next::again;
+        }
+        finish_failed(sequence, error);
         return Next::done;
     }
-    struct stat found {};
     if (!wanted_.temporary() && check_enabled("same-object") &&
-        (::fstat(fd.get(), &found) != 0 || found.st_ino != object.status.st_ino ||
-         found.st_dev != object.status.st_dev)) {
+        (::fstat(fd.get(), &found) != 0 || !judged(found))) {
         return Next::again;
     }
-    if (wanted_.truncates() && ::ftruncate(fd.get(), 0) != 0) {
+    const bool truncates = wanted_.truncates() && S_ISREG(object.status.st_mode);  // as in do_open
+    if (truncates && ::ftruncate(fd.get(), 0) != 0) {
         finish_failed(sequence, errno);
         return Next::done;
     }
