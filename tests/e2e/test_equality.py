@@ -322,6 +322,29 @@ def test_a_connect_during_a_bind_is_no_denial(box):
     assert result.text == "[]\n" and result.report["denials"] == [], result.describe()
 
 
+REMOVED = """
+import os
+os.mkdir('gone')
+os.chdir('gone')
+os.rmdir('../gone')
+for act in (lambda: os.listdir('.'), lambda: os.listdir('/proc/self/cwd'), lambda: os.close(os.open('.', os.O_RDONLY | os.O_DIRECTORY)),
+            lambda: os.mkdir('new'), lambda: os.open('new', os.O_RDWR | os.O_CREAT), lambda: os.listdir('..') == []):
+    try:
+        print(act())
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+@pytest.mark.parametrize("rules", ["contested", "default"])
+def test_a_removed_directory_can_be_listed(box, rules):
+    line = ["/usr/bin/python3", "-c", REMOVED]
+    native = box.run(line, supervised=False)
+    assert native.code == 0 and native.text.startswith("[]\n"), native.describe()
+    result = box.run(line, contested(box) if rules == "contested" else None)
+    assert result.text == native.text and result.report["denials"] == [], result.describe()
+
+
 WITHOUT_FOLLOWING = """
 import os, sys, threading
 def attempt(act, *arguments):

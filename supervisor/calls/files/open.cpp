@@ -117,6 +117,11 @@ bool lies_in_static_hierarchy(FileCall& context, const Wanted& wanted, const std
     return errno == ENOENT;
 }
 
+/// A directory without a link is empty for good: reading it tells nothing.
+bool is_removed_directory(const Object& object) {
+    return object.unlinked && object.directory() && object.status.st_nlink == 0 && !object.in_procfs;
+}
+
 }  // namespace
 
 Subject Opening::subject(OperationSet operations, std::string_view path, bool unlinked) {
@@ -193,6 +198,8 @@ Opening::Next Opening::existing(Object object) {
         pass_errno(context_, error, may_continue);
         return Next::done;
     }
+    if (is_removed_directory(object) && operations == OperationSet(Operation::read))
+        return reopen(object, 0), Next::done;
     if (object.unnamed) {  // the tree has it already, and no rule can speak of it
         if (may_continue) {
             context_.call.let_continue();
