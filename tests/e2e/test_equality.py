@@ -389,6 +389,50 @@ def test_opens_that_follow_no_link_give_what_they_give_bare(box, rules):
     assert result.text == "['']\nTrue\nTrue\n" and result.report["denials"] == [], result.describe()
 
 
+WITHOUT_NAME = """
+import os, subprocess, sys
+def attempt(act, *arguments):
+    try:
+        return act(*arguments)
+    except OSError as error:
+        return error.strerror
+def removed(flags):
+    os.close(os.open('gone', os.O_RDWR | os.O_CREAT, 0o600))
+    made = os.open('gone', flags)
+    os.unlink('gone')
+    return made
+def opened(number, flags):
+    return isinstance(attempt(os.open, f'/proc/self/fd/{number}', flags), int)
+temporary = os.open('.', os.O_RDWR | os.O_TMPFILE, 0o600)
+for one in (temporary, removed(os.O_RDWR), removed(os.O_WRONLY), removed(os.O_RDONLY), removed(os.O_PATH | os.O_RDWR)):
+    print(attempt(os.fchmod, one, 0o640), oct(os.fstat(one).st_mode), attempt(os.fchown, one, -1, -1), attempt(os.utime, one, (5, 5)),
+          os.fstat(one).st_mtime, attempt(os.setxattr, one, 'user.probe', b'x'), attempt(os.removexattr, one, 'user.probe'),
+          opened(one, os.O_RDONLY), opened(one, os.O_WRONLY), opened(one, os.O_RDWR | os.O_TRUNC))
+os.link(f'/proc/self/fd/{temporary}', 'named', src_dir_fd=temporary, follow_symlinks=True)
+print(oct(os.stat('named').st_mode))
+text = 'line of a document\\n' * 10000
+script = 'cat /dev/stdin <<END\\n' + text + 'END\\n'
+here = {'PATH': '/usr/bin:/bin', 'TMPDIR': os.getcwd()}
+print(subprocess.run(['/bin/bash'], input=script, env=here, stdout=subprocess.PIPE, text=True).stdout == text)
+"""
+CLOSED = ["Permission denied 0o100600 Permission denied Permission denied", "Permission denied Permission denied"]
+
+
+@pytest.mark.parametrize("rules", ["contested", "default"])
+def test_a_file_without_a_name_is_open_to_who_has_it_open(box, rules):
+    """A temporary file gets its mode before its name, and shells give here-documents as removed files. A descriptor gives no more than it
+    has: one that only reads may be of somebody else's file."""
+    line = ["/usr/bin/python3", "-c", WITHOUT_NAME]
+    native = box.run(line, supervised=False, cwd=box.directory(box.tree / "bare"))
+    result = box.run(line, contested(box) if rules == "contested" else None, cwd=box.directory(box.tree / "under"))
+    bare, under = native.text.splitlines(), result.text.splitlines()
+    assert native.code == 0 and len(bare) == 7 and bare[3].endswith("True True True") and bare[6] == "True", native.describe()
+    assert under[:2] == bare[:2] and under[5:] == bare[5:], result.describe()
+    assert under[2].endswith("None None False True False") and under[2].startswith("None 0o100640"), result.describe()
+    assert under[3].startswith(CLOSED[0]) and under[3].endswith(f"{CLOSED[1]} True False False"), result.describe()
+    assert under[4].endswith("False False False"), result.describe()
+
+
 def make_socket_tree(tree) -> None:
     (tree / "dir").mkdir()
     (tree / "regular").write_text("no socket")

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "supervisor/calls/arguments.hpp"
+#include "supervisor/calls/files/held_open.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/set_ids.hpp"
 #include "supervisor/decide/decide.hpp"
@@ -32,7 +33,7 @@ template <class Act>
 void judge_and_change(FileCall& context, Object object, const audit::CallInput& input, Act act) {
     std::uint64_t sequence = 0;
     bool own = false;
-    if (!object.unnamed) {
+    if (!object.unnamed && !holds_open(context, object, rules::Operation::modify)) {
         Subject subject;
         subject.operations = rules::Operation::metadata;
         subject.object = rules::FileObject{object.path, object.unlinked};

@@ -28,6 +28,7 @@
 
 #include "base/at_or_beneath.hpp"
 #include "base/test_switch.hpp"
+#include "supervisor/calls/files/held_open.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/open_flags.hpp"
 #include "supervisor/calls/files/opening.hpp"
@@ -200,6 +201,7 @@ Opening::Next Opening::existing(Object object) {
     }
     if (is_removed_directory(object) && operations == OperationSet(Operation::read))
         return reopen(object, 0), Next::done;
+    if (holds_open(context_, object, operations)) return act_on(object, 0);
     if (object.unnamed) {  // the tree has it already, and no rule can speak of it
         if (may_continue) {
             context_.call.let_continue();
