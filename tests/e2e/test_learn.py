@@ -202,6 +202,18 @@ def test_a_name_that_no_rule_can_hold_is_a_comment(box):
     assert again.code == 0 and "--- " not in again.errors and len(rules_of(file.read_text())) == 1, again.describe()
 
 
+def test_a_name_with_a_nul_byte_keeps_nothing_else_from_being_learnt(box):
+    """Any program can connect to such a name in the abstract namespace. JSON could write it, and no rule holds it."""
+    box.file(box.home / "plain", b"plain")
+    file = box.root / "learnt.json"
+    command = ["/usr/bin/python3", "-c", ABSTRACT.replace("sys.argv[1:]", '("odd\\0name", "callgate-plain")')]
+    done = learn(box, "-y", "--into", str(file), "--", *command)
+    assert done.code == 0 and "odd\\x00name (seen 1 time): its name holds a NUL byte, which no rule can hold" in done.errors, done.describe()
+    assert [rule.get("unix") or rule.get("path") for rule in rules_of(file.read_text())] == [["~/plain"], "@callgate-plain"], file.read_text()
+    run = box.run(command, options=["-R", str(file)])
+    assert [one["object"] for one in run.report["denials"]] == ["@odd\0name"], run.describe()
+
+
 SWAPS = {
     "held": "mkdir .vscode; echo x > .vscode/tasks.json",
     "renamed": "mkdir own; mv own .vscode; echo x > .vscode/tasks.json",

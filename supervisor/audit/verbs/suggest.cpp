@@ -194,6 +194,8 @@ std::string Suggestion::why_not(const Key& key, const Evidence& evidence) const 
                exception(evidence.rule, key.object);
     if (!evidence.guard.empty()) return "the profile base denies it (" + evidence.guard + ")";
     if (!is_utf8(key.object)) return "its name is not UTF-8, which no rule can hold";
+    if (key.object.find('\0') != std::string::npos)
+        return "its name holds a NUL byte, which no rule can hold";
     if (network(key.operation) && !key.object.starts_with('/') && !key.object.starts_with('@')) {
         const auto where = endpoint(key.object);
         if (!where) return "this name was looked up, and no connect to it is on record";
