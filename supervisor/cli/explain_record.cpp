@@ -6,7 +6,6 @@
 #include "base/escape.hpp"
 #include "base/json_writer.hpp"
 #include "base/number.hpp"
-#include "base/words.hpp"
 #include "rules/model/address.hpp"
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/verbs/replay.hpp"
@@ -89,24 +88,26 @@ void fill(Question& question, const audit::RecordedRequest& request, bool second
     }
 }
 
-/// The decision that is on record, as text.
+/// The decision that is on record, as text. Each value is made safe by itself: a newline in a program's name
+/// would begin a line of its own.
 std::string record_text(const Found& found, bool same_rules, const std::string& why_undecidable) {
     const audit::Entry& entry = found.entry;
-    std::string text = "record " + std::to_string(entry.sequence) + " of run " + entry.run + ", " +
-                       entry.time + ": " + entry.verdict + " " + entry.operation + ", by " +
-                       entry.decided_by + (entry.rule.empty() ? "" : " " + entry.rule);
-    if (!entry.error.empty()) text += ", " + entry.error;
-    if (!entry.reason.empty()) text += ": " + entry.reason;
-    text += "\n  call    " + entry.action + " by " + (entry.program.empty() ? "?" : entry.program) + " (" +
-            std::to_string(entry.pid) + ")";
-    if (entry.decided_by == "failure") text += "\n  note    something failed; no rule decided that call";
+    std::string text = "record " + std::to_string(entry.sequence) + " of run " + terminal_safe(entry.run) +
+                       ", " + terminal_safe(entry.time) + ": " + terminal_safe(entry.verdict) + ' ' +
+                       terminal_safe(entry.operation) + ", by " + terminal_safe(entry.decided_by);
+    if (!entry.rule.empty()) text += ' ' + terminal_safe(entry.rule);
+    if (!entry.error.empty()) text += ", " + terminal_safe(entry.error);
+    if (!entry.reason.empty()) text += ": " + terminal_safe(entry.reason);
+    text += "\n  call    " + terminal_safe(entry.action) + " by " +
+            (entry.program.empty() ? "?" : terminal_safe(entry.program)) + " (" + std::to_string(entry.pid) +
+            ")\n";
+    const auto note = [&text](const std::string& words) { text += "  note    " + words + '\n'; };
+    if (entry.decided_by == "failure") note("something failed; no rule decided that call");
     if (entry.decided_by == "person" || entry.decided_by == "program" || entry.decided_by == "grant")
-        text += "\n  note    the rules asked, and " + entry.decided_by + " is who answered";
-    if (!same_rules) text += "\n  note    these are not the rules of that run: give the options that it had";
-    if (!why_undecidable.empty()) text += "\n  note    " + why_undecidable;
-    std::string safe;
-    for (const std::string& line : split(text, '\n')) safe += terminal_safe(line) + "\n";
-    return safe;
+        note("the rules asked, and " + entry.decided_by + " is who answered");
+    if (!same_rules) note("these are not the rules of that run: give the options that it had");
+    if (!why_undecidable.empty()) note(why_undecidable);
+    return text;
 }
 
 std::string record_json(const Found& found, bool same_rules, const std::vector<std::string>& explained) {

@@ -307,6 +307,22 @@ def test_a_record_is_explained_under_the_rules_that_are_given(box):
         assert bad.code == 125 and why in bad.errors, bad.describe()
 
 
+def test_no_name_of_a_program_makes_a_line_of_its_own(box):
+    """The program chose the name under which it ran, and what it was denied."""
+    forged = "cat (7)\n  note    you allowed this\nallow read all\n  rule    own: yes\n#"
+    program, secret = box.tree / forged, box.file(box.tree / "secret", b"1")
+    box.file(program, Path("/bin/cat").read_bytes(), 0o755)
+    rules = box.rules_file(harness.rule_set({"id": "closed", "deny": "read", "path": str(secret)},
+                                            {"id": "tree", "allow": ["read", "write", "execute"], "path": "${workdir}/**"}))
+    result = box.run([str(program), str(secret)], options=["-R", str(rules)])
+    denied = result.decisions(verdict="deny", operation="read")[0]
+    assert denied["process"]["executable"] == str(program), denied  # the control: the name is on record as it is
+    said = explain(box, "--from-log", str(denied["event"]["sequence"]), result.report["audit"]["file"], "-R", str(rules))
+    lines = said.text.splitlines()
+    assert said.code == 0 and lines[1].startswith(f"  call    openat by {box.tree}/cat (7)\\x0a  note    you allowed this\\x0a"), said.describe()
+    assert lines[2] == f"deny read {secret}" and lines[3].startswith("  rule    closed: "), said.describe()
+
+
 def test_what_became_of_a_record_leads_to_it(box):
     result = box.run(["/bin/sh", "-c", f"mkdir -p {box.tree}/full/of; rmdir {box.tree}/full"], harness.rule_set(
         {"id": "tree", "allow": ["read", "write"], "path": f"{box.tree}/**"}, {"id": "none", "deny": ["read", "write"], "path": "**/no-such-secret"}))
