@@ -801,6 +801,12 @@ def test_swe_rex(box):
         assert ask("/create_session", {"session": "a"})[0] == 200
         assert exception(ask("/create_session", {"session": "a"})) == "SessionExistsError"
         assert ask("/create_session", {"session": "b"})[0] == 200 and ask("/create_session", {"session": "c"})[0] == 503
+        # A session may have no name. Each such request was a job that nobody could end, and took the place that is kept.
+        assert ask("/create_session", {"session": ""}, "nameless")[0] == 503 and ask("/close_session", {"session": "b"})[0] == 200
+        assert ask("/create_session", {"session": ""})[0] == 200 and exception(ask("/create_session", {"session": ""})) == "SessionExistsError"
+        assert ask("/run_in_session", {"command": "echo on", "session": ""})[1]["output"] == "on\n"
+        assert ask("/close_session", {"session": ""})[0] == 200 and "callgate_jobs_in_flight 1\n" in server.ask("/metrics")[1]
+        assert ask("/create_session", {"session": "b"})[0] == 200
         with concurrent.futures.ThreadPoolExecutor(2) as clients:
             both = [clients.submit(ask, "/run_in_session", {"command": f"echo {one}", "session": "a"}) for one in range(2)]
             assert [one.result()[1]["output"] for one in both] == ["0\n", "1\n"]

@@ -19,7 +19,7 @@ std::string sandbox_of(const Connection& one) {
     return std::string(one.head.field("e2b-sandbox-id").value_or(""));
 }
 
-/// SWE-ReX's names are UTF-8, so none of them has this first byte.
+/// The keys of SWE-ReX's sessions begin with another byte.
 std::string key_of(const std::string& sandbox, const std::string& context) {
     return '\xff' + sandbox + '\n' + context;
 }

@@ -21,6 +21,9 @@ constexpr std::size_t max_session_line = std::size_t{128} << 20U;
 /// All sessions have so much: code in a session can write the beginning of a line, and no end.
 constexpr std::size_t max_session_lines = std::size_t{256} << 20U;
 
+/// A client may name a session "". E2B's keys begin with another byte.
+std::string key_of_rex(const std::string& session) { return ' ' + session; }
+
 RexAnswer refusal(int status, std::string_view why) {
     return {status, "{\"error\":" + json_string(why) + "}"};
 }
@@ -69,7 +72,8 @@ void Front::carry_out(Connection& one, const std::shared_ptr<RexCall>& call, con
         call->e2b = true;
         return start_cell(one, call, body);
     }
-    const auto session = sessions_.find(request.session);
+    const std::string key = key_of_rex(request.session);
+    const auto session = sessions_.find(key);
     if (one.rex == "/create_session") {
         if (session != sessions_.end())
             return complete(
@@ -80,7 +84,7 @@ void Front::carry_out(Connection& one, const std::shared_ptr<RexCall>& call, con
                 refusal(
                     503,
                     "too many sessions: each is one of the jobs that run (--jobs), and one place is kept"));
-        return start_rex_job(one, call, rex_job(one.rex, request.line, ""), request.session);
+        return start_rex_job(one, call, rex_job(one.rex, request.line, ""), key);
     }
     if (one.rex != "/run_in_session" && one.rex != "/close_session")
         return start_rex_job(one, call, rex_job(one.rex, request.line, ""), "");
