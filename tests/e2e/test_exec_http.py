@@ -646,6 +646,28 @@ def test_input_by_http(box):
 PLANTED = b"import os; os.write(1, b'{}\\n'); os._exit(0)\n"
 
 
+@pytest.mark.parametrize("path", [":/nowhere", "{tree}"])
+def test_no_module_of_a_job_answers_for_another(box, path):
+    """The profile python passes PYTHONPATH on, and an empty part of it is the directory in which a job starts."""
+    meant = path.format(tree=box.tree)
+    box.file(box.root / "content", b"as it is")
+    with service(box, "-p", "python", "-r", str(box.root / "content"), before=f"export PYTHONPATH={meant}") as server:
+        for name in ("json", "encodings"):  # by the program, and by Python before it
+            planted = f"open({str(box.tree / (name + '.py'))!r}, 'w').write({PLANTED.decode()!r})"
+            assert server.ask("/v1/jobs", {"command": ["/usr/bin/python3", "-I", "-c", planted]})[1]["exit_code"] == 0
+            control = server.ask("/v1/jobs", {"code": "import json, base64; print('imported')"})[1]
+            assert control["output"] == "{}\n" or name == "encodings" and control["exit_code"] == 1, control
+            told = server.ask("/read_file", {"path": str(box.root / "content")})
+            assert told[0] == 200 and told[1]["content"] == "as it is", told
+            told = server.ask("/filesystem.Filesystem/Stat", {"path": str(box.root / "content")}, {**JSON, "E2b-Sandbox-Id": "one"})
+            assert told[0] == 200 and told[1]["entry"]["size"] == "8", told
+            assert server.ask("/create_session", {})[0] == 200
+            told = server.ask("/run_in_session", {"command": "echo $PYTHONPATH"})
+            assert told[0] == 200 and told[1]["output"] == f"{meant}\n", told
+            assert server.ask("/close_session", {})[0] == 200
+            (box.tree / f"{name}.py").unlink()
+
+
 def test_e2b(box):
     """Its own clients: tests/python/test_e2b.py."""
     sandbox = {"E2b-Sandbox-Id": "one"}

@@ -43,9 +43,11 @@ void check_members(const json& request, std::string_view what, std::initializer_
             throw InvalidRequest{std::string(what) + " has no member " + json_string(name)};
 }
 
+/// Cells import as any program of their client's does, so their Python is not isolated.
 json whole_process_job(std::string_view path, std::string_view input) {
-    return {{"command", {"python3", "-c", with_regular(e2b_program), path}},
-            {"stdin_base64", in_base64(input)}};
+    json command = {"python3", "-c", with_regular(e2b_program), path};
+    if (path != "/contexts") isolate(command);
+    return {{"command", command}, {"stdin_base64", in_base64(input)}};
 }
 
 /// Why a job has no answer of its own.

@@ -1,6 +1,7 @@
-// The function by which the programs inside jobs open files.
+// How the programs inside jobs are started, and the function by which they open files.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -26,5 +27,9 @@ def regular(path, flags):
 inline std::string with_regular(std::string_view program) {
     return std::string(regular_program).append(program);
 }
+
+/// Lets a command of python3 take no module from where jobs may have put one: the work directory, and what
+/// PYTHONPATH names. Each empty part of that is the work directory, too.
+inline void isolate(nlohmann::json& command) { command.insert(command.begin() + 1, "-I"); }
 
 }  // namespace callgate::jobs::http

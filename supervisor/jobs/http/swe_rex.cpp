@@ -50,6 +50,7 @@ bool is_rex_path(std::string_view path) {
 
 std::string rex_job(std::string_view path, std::string_view body, std::string_view type) {
     json job = {{"command", {"python3", "-c", with_regular(rex_program), path}}};
+    isolate(job["command"]);
     if (path == "/upload") {
         Buffer encoded;
         append_base64(encoded, "Content-Type: " + std::string(type) + "\r\n\r\n" + std::string(body));
