@@ -93,6 +93,7 @@ private:
         bool under_way = false;
         Clock::time_point until;
         Found found;
+        std::vector<rules::IpAddress> own;  // of those that were found: this machine's
         std::vector<std::uint8_t> message;  // of types that are passed on
         std::vector<Waiting> waiting;
     };
@@ -126,7 +127,8 @@ private:
     void found(const std::string& name, std::uint16_t type, Bytes message);
     static void take_found(const std::string& name, std::uint16_t type, Known& known, Bytes message);
     [[nodiscard]] bool denies_alias(const Waiting& one, const Found& found);
-    void bind(const std::string& name, const std::vector<rules::IpAddress>& addresses);
+    void bind(const std::string& name, const std::vector<rules::IpAddress>& addresses,
+              const std::vector<rules::IpAddress>& own);
     void respond(const Waiting& one, const Known& known);
     /// The judges of the nested run that it is of, else those of the run.
     [[nodiscard]] const calls::DecideNeeds& judges_of(const Asker& asker) const;

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <stdexcept>
 
 #include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
+#include "supervisor/host/own_addresses.hpp"
 #include "supervisor/names/look_ups.hpp"
 
 namespace callgate::names {
@@ -24,6 +27,22 @@ constexpr std::uint32_t max_ttl = 3600;
 /// Types that are passed on, for names that are allowed: MX, TXT, SRV, NS, SOA, CAA, NAPTR, TLSA, SSHFP, DS,
 /// and CNAME.
 constexpr std::array<std::uint16_t, 11> passed_types{15, 16, 33, 2, 6, 257, 35, 52, 44, 43, type_cname};
+
+/// Finds those that are addresses of this machine; all of them where the kernel does not say it.
+std::vector<rules::IpAddress> own_among(const std::vector<rules::IpAddress>& addresses) {
+    if (addresses.empty() || !check_enabled("rebinding-own")) return {};
+    std::vector<rules::IpAddress> found;
+    try {
+        const std::vector<rules::IpAddress> own = own_addresses();
+        std::ranges::copy_if(addresses, std::back_inserter(found), [&own](const rules::IpAddress& one) {
+            const rules::IpAddress plain = one.v6 ? rules::make_ipv6(one.bytes) : one;  // it may be mapped
+            return std::ranges::find(own, plain) != own.end();
+        });
+    } catch (const std::runtime_error&) {
+        return addresses;
+    }
+    return found;
+}
 
 bool passes(std::uint16_t type) { return std::ranges::find(passed_types, type) != passed_types.end(); }
 
@@ -73,6 +92,7 @@ void LookUps::found(const std::string& name, std::uint16_t type, Bytes message) 
 void LookUps::take_found(const std::string& name, std::uint16_t type, Known& known, Bytes message) {
     known.until = Clock::now() + 1s;
     known.found = {};
+    known.own.clear();
     known.message.assign(message.begin(), message.end());
     if (passes(type)) return;
     auto parsed = parse_answer(message, name, type);
@@ -84,6 +104,7 @@ void LookUps::take_found(const std::string& name, std::uint16_t type, Known& kno
         known.found.addresses.clear();
     if (known.found.addresses.size() > Bindings::max_per_name)
         known.found.addresses.resize(Bindings::max_per_name);
+    known.own = own_among(known.found.addresses);  // once for all who ask while it counts
 }
 
 /// An alias is not a name of the address, but a name that is denied stays denied behind one. Asked for each
@@ -103,9 +124,13 @@ bool LookUps::denies_alias(const Waiting& one, const Found& found) {
     return false;
 }
 
-void LookUps::bind(const std::string& name, const std::vector<rules::IpAddress>& addresses) {
+/// A server of an allowed name could answer with an address of this machine, whose services a firewall keeps
+/// from others.
+void LookUps::bind(const std::string& name, const std::vector<rules::IpAddress>& addresses,
+                   const std::vector<rules::IpAddress>& own) {
     for (const rules::IpAddress& address : addresses) {
-        if (special_use(address) && !allows_special(user_rules().rules(), name, address)) {
+        const bool is_own = std::ranges::find(own, address) != own.end();
+        if ((special_use(address) || is_own) && !allows_special(user_rules().rules(), name, address)) {
             bindings_.refuse(name, address);
         } else {
             bindings_.bind(name, address);
@@ -125,7 +150,7 @@ void LookUps::respond(const Waiting& one, const Known& known) {
     }
     if (denies_alias(one, found)) return one.reply(answer(one.query, Code::no_such_name));
     std::vector<rules::IpAddress> addresses = found.addresses;
-    bind(one.query.name, addresses);  // each time: what was dropped meanwhile is handed out again
+    bind(one.query.name, addresses, known.own);  // each time: what was dropped meanwhile is handed out again
     if (!addresses.empty())
         std::rotate(addresses.begin(),
                     addresses.begin() + static_cast<std::ptrdiff_t>(turn_++ % addresses.size()),

@@ -317,6 +317,7 @@ CHECKS = (
         ("own-name-server", "test_a_rule_for_every_port_opens_no_name_server"),
         ("callgate-names", "test_the_machines_own_services_are_not_asked"),
         ("rebinding", "test_an_allowed_name_opens_no_address_of_this_machine_or_its_network"),
+        ("rebinding-own", "test_an_allowed_name_opens_no_service_that_this_machine_keeps_from_others"),
         ("denied-alias", "test_an_alias_to_a_denied_name_is_denied"),
         ("known-peer", "test_an_outside_process_gets_no_answer"),
         ("former-names", "test_an_address_that_was_dropped_is_looked_up_again"),

@@ -25,10 +25,12 @@ import harness
 SERVER4, SERVER6 = "198.51.100.53", "2001:db8:53::53"
 WEB4, WEB6 = "203.0.113.80", "2001:db8:80::80"
 OTHER4 = "203.0.113.81"
+OWN4, OWN6 = "198.51.100.2", "2001:db8:1::2"  # of the world's interface
 OTHER_SERVERS = ("127.0.0.53", "10.0.0.53")  # a stub of the machine's own, and one of a private network
 PORT = 8080
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
+IP_FREEBIND = 15
 A, NS, CNAME, SOA, PTR, MX, TXT, AAAA, SRV, HTTPS = 1, 2, 5, 6, 12, 15, 16, 28, 33, 65
 
 
@@ -146,6 +148,7 @@ class Server:
 def web_server(family: int, host: str, port: int) -> None:
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)  # IPv6 asks for the address of an interface, else
     listener.bind((host, port))
     listener.listen(64)
 
@@ -173,13 +176,15 @@ def furnish(options: dict[str, object]) -> None:
     run("mount", "--make-rprivate", "/")
     six = bool(options["six"])
     run("ip", "link", "set", "lo", "up")
-    for one in ("198.51.100.2/24", f"{SERVER4}/32", f"{WEB4}/32", f"{OTHER4}/32", f"{OTHER_SERVERS[1]}/32"):
+    for one in (f"{OWN4}/24", f"{SERVER4}/32", f"{OTHER_SERVERS[1]}/32"):
         run("ip", "address", "add", one, "dev", "lo")
+    # Servers elsewhere answer here, too: no interface has their addresses.
     run("ip", "route", "add", "local", "203.0.113.0/24", "dev", "lo")
     run("ip", "route", "add", "default", "dev", "lo")
     if six:
-        for one in ("2001:db8:1::2/64", f"{SERVER6}/128", f"{WEB6}/128"):
+        for one in (f"{OWN6}/64", f"{SERVER6}/128"):
             run("ip", "-6", "address", "add", one, "dev", "lo", "nodad")
+        run("ip", "-6", "route", "add", "local", f"{WEB6}/128", "dev", "lo")
         run("ip", "-6", "route", "add", "default", "dev", "lo")
     else:
         for one in ("all", "default", "lo"):
@@ -199,18 +204,20 @@ def furnish(options: dict[str, object]) -> None:
 def serve_world(options: dict[str, object]) -> None:
     furnish(options)
     zone = Zone()
-    exec(compile(str(options["zone"]), "zone", "exec"), {"zone": zone, "WEB4": WEB4, "WEB6": WEB6, "OTHER4": OTHER4, "packed": packed,
+    exec(compile(str(options["zone"]), "zone", "exec"), {"zone": zone, "WEB4": WEB4, "WEB6": WEB6, "OTHER4": OTHER4, "OWN4": OWN4, "OWN6": OWN6, "packed": packed,
                                                         "struct": struct, "A": A, "AAAA": AAAA, "MX": MX, "TXT": TXT, "SRV": SRV})
     server = Server(zone)
     for one in (SERVER4, *OTHER_SERVERS):
         server.serve(socket.AF_INET, one)
     for last in range(1, 201):  # all addresses of many.example.org, and with them WEB4 and OTHER4
         web_server(socket.AF_INET, f"203.0.113.{last}", PORT)
-    web_server(socket.AF_INET, "127.0.0.1", PORT)
+    for one in ("127.0.0.1", OWN4):
+        web_server(socket.AF_INET, one, PORT)
     web_server(socket.AF_INET, WEB4, 443)
     if options["six"]:
         server.serve(socket.AF_INET6, SERVER6)
-        web_server(socket.AF_INET6, WEB6, PORT)
+        for one in (WEB6, OWN6):
+            web_server(socket.AF_INET6, one, PORT)
     print("ready", flush=True)
     for line in sys.stdin:
         if line.strip() == "seen":
@@ -234,6 +241,9 @@ zone.host("loopback.example.org", "127.0.0.1")
 zone.host("mapped.example.org", "::ffff:127.0.0.1")
 zone.host("translated.example.org", "64:ff9b::7f00:1")
 zone.host("metadata.example.org", "169.254.169.254")
+zone.host("own.example.org", OWN4)
+zone.host("own6.example.org", OWN6)
+zone.host("ownmapped.example.org", "::ffff:" + OWN4)
 zone.host("short.example.org", WEB4, ttl=0)
 zone.host("many.example.org", *[f"203.0.113.{n}" for n in range(1, 201)])
 zone.host("xn--bcher-kva.example.org", WEB4)

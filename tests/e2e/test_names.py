@@ -20,7 +20,7 @@ import harness
 import jobs
 import nameworld
 from approvers import Asked
-from nameworld import OTHER4, PORT, WEB4, WEB6, World
+from nameworld import OTHER4, OWN4, OWN6, PORT, WEB4, WEB6, World
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network of its own needs root")
 
@@ -263,6 +263,20 @@ def test_an_allowed_name_opens_no_address_of_this_machine_or_its_network(box, ro
     meant = rules({"id": "own", "allow": "connect", "host": "loopback.example.org", "address": "127.0.0.0/8"})
     done = box.run([PYTHON, "-c", CONNECT, "loopback.example.org", "private.example.org"], meant)
     assert "loopback.example.org connected to 127.0.0.1" in done.text and "private.example.org no address" in done.text, done.describe()
+
+
+def test_an_allowed_name_opens_no_service_that_this_machine_keeps_from_others(box, roomy):
+    """Packets to an own address, public or not, pass no firewall that looks at the interface by which others come."""
+    enter(box, roomy)
+    for name, own in (("own.example.org", OWN4), ("own6.example.org", OWN6), ("ownmapped.example.org", f"::ffff:{OWN4}")):
+        bare = box.run([PYTHON, "-c", CONNECT, name], supervised=False)
+        assert f"{name} connected to {own}" in bare.text, bare.describe()
+        found = connected(box, [name, "www.example.org"], "-c", "*.example.org")
+        assert found[name].startswith("not connected") and found["www.example.org"].startswith("connected"), found
+        assert f"an address of this machine, which {name} was answered with" in box.last.errors, box.last.describe()
+        for meant in () if "mapped" in name else (own, "${own}"):
+            done = box.run([PYTHON, "-c", CONNECT, name], rules({"id": "own", "allow": "connect", "host": name, "address": meant}))
+            assert f"{name} connected to {own}" in done.text, done.describe()
 
 
 def test_a_bare_address_belongs_to_no_name(box, roomy):

@@ -174,8 +174,9 @@ std::string why_unbound(const NetworkCall& context, const rules::Endpoint& endpo
         return "looked up again, " + former->front() + " does not lead to " + rules::text(endpoint.address) +
                " now";
     if (name.empty()) return why_nameless(endpoint);
-    return "an address for special use, which " + name +
-           " was answered with: a rule must name both host and address";
+    std::string text = "an address of this machine";
+    if (names::special_use(endpoint.address)) text = "an address for special use";
+    return text + ", which " + name + " was answered with: a rule must name both host and address";
 }
 
 /// An answer to the question about the look-up is one to the connect, too: on any port, unless the rule that
