@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import errno
 import http.client
+import io
 import json
 import os
 import random
@@ -14,6 +15,7 @@ import signal
 import socket
 import subprocess
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -813,12 +815,23 @@ def test_swe_rex(box):
         box.file(box.tree / "file", b"old")
         (box.tree / "leads").symlink_to("file")
         parts = 'Content-Disposition: form-data; name="{}"; filename="x"\r\n\r\n{}\r\n--b'
+        form = {"Content-Type": "multipart/form-data; boundary=b"}
         for name, told in (("fifo", "ValueError"), ("leads", None)):
             upload = f"--b\r\n{parts.format('target_path', box.tree / name)}\r\n{parts.format('file', 'up')}--\r\n".encode()
             answers = [ask("/read_file", {"path": name}), ask("/write_file", {"path": name, "content": "new"}),
-                       server.ask("/upload", upload, {"Content-Type": "multipart/form-data; boundary=b", "X-Request-ID": name})]
+                       server.ask("/upload", upload, {**form, "X-Request-ID": name})]
             assert [exception(one) if told else one[0] for one in answers] == [told or 200] * 3, answers
         assert answers[0][1]["content"] == "old" and (box.tree / "file").read_text() == "up"
+        for name, told in (("fifo", "ValueError"), ("../leads", None)):  # a name leads nowhere above, as ZipFile.extract has it
+            packed = io.BytesIO()
+            with zipfile.ZipFile(packed, "w") as archive:
+                for one in ("first/", "first/file", name):
+                    archive.writestr(one, "packed")
+            upload = f"--b\r\n{parts.format('target_path', box.tree)}\r\n{parts.format('unzip', 'true')}\r\n".encode()
+            upload += b'Content-Disposition: form-data; name="file"; filename="x"\r\n\r\n' + packed.getvalue() + b"\r\n--b--\r\n"
+            answer = server.ask("/upload", upload, {**form, "X-Request-ID": f"zip {name}"})
+            assert (exception(answer) if told else answer[0]) == (told or 200), answer
+        assert (box.tree / "first/file").read_text() == "packed" == (box.tree / "file").read_text() and (box.tree / "leads").is_symlink()
         assert exception(ask("/execute", {"command": "cat fifo", "shell": True, "timeout": 0.3})) == "CommandTimeoutError", "control"
         assert ask("/create_session", {"session": "a"})[0] == 200
         assert exception(ask("/create_session", {"session": "a"})) == "SessionExistsError"

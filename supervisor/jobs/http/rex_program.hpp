@@ -12,7 +12,7 @@ namespace callgate::jobs::http {
 /// bash. The prompt tells the exit status. It holds a random word, so that no output ends a command by
 /// chance. A session's own code can print that word, and then deceives its own client.
 inline constexpr std::string_view rex_program = R"py(
-import codecs, errno, io, json, os, pty, re, secrets, select, shlex, signal, stat, subprocess, sys, termios, time, zipfile
+import codecs, errno, io, json, os, pty, re, secrets, select, shlex, shutil, signal, stat, subprocess, sys, termios, time, zipfile
 from pathlib import Path
 
 MAX_OUTPUT, MAX_FILE = 10 << 20, 64 << 20
@@ -62,10 +62,23 @@ def read_file(asked):
         raise ValueError(f"{asked['path']}: longer than {MAX_FILE} characters")
     return {"content": content}
 
-def write(path, mode, content):
+def opened(path, mode):
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), mode) as file:
+    return open(regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), mode)
+
+def write(path, mode, content):
+    with opened(path, mode) as file:
         file.write(content)
+
+def unzip(archive, target):
+    """ZipFile.extractall waits for a FIFO that stands at a name."""
+    for one in archive.infolist():
+        path = target.joinpath(*(name for name in one.filename.split("/") if name not in ("", ".", "..")))
+        if one.is_dir():
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            with archive.open(one) as source, opened(path, "wb") as file:
+                shutil.copyfileobj(source, file)
 
 def write_file(asked):
     write(Path(asked["path"]), "w", asked["content"])
@@ -83,9 +96,9 @@ def upload(body):
             fields[name[1].decode()] = content
     target = Path(fields["target_path"].decode())
     if fields.get("unzip", b"").lower() in (b"true", b"1"):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(io.BytesIO(fields["file"])) as archive:
-            archive.extractall(target)
+            unzip(archive, target)
     else:
         write(target, "wb", fields["file"])
     return {}
