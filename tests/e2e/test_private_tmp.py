@@ -95,3 +95,12 @@ def test_the_web_server_of_php_starts_with_its_profile(box):
     box.file(box.tree / "page.php", b"<?php echo 'page';")
     result = box.run(["/usr/bin/php", "web.php"], options=["-p", "php", "--ask", "never"])
     assert (result.code, result.text, result.errors) == (0, "page", ""), result.describe()
+
+
+def test_zsh_has_here_documents(box):
+    """zsh makes a file for each, at the prefix in TMPPREFIX and not in TMPDIR, and removes it before it is read."""
+    toolchains.require("zsh")
+    line = ["/usr/bin/zsh", "-c", "cat <<END\nline\nEND\ncat /dev/stdin =(echo more) <<END\nother\nEND\n"]
+    assert box.run(line, supervised=False).text == "line\nother\nmore\n"
+    result = box.run(line, options=["--ask", "never"])
+    assert (result.code, result.text, result.errors) == (0, "line\nother\nmore\n", ""), result.describe()
