@@ -10,9 +10,10 @@ namespace {
 
 using nlohmann::json;
 
-/// Addresses that a name of the outside must not lead to. The user's own registry may lie there.
-constexpr std::string_view private_blocks[] = {
-    "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "::1/128", "fc00::/7"};
+/// Addresses that a name of the outside must not lead to. The user's own registry may lie there, and on this
+/// machine.
+constexpr std::string_view private_blocks[] = {"10.0.0.0/8",    "172.16.0.0/12", "192.168.0.0/16",
+                                               "100.64.0.0/10", "fc00::/7",      "${own}"};
 
 /// The rules that replace or extend the rule `shipped`, whose hosts are the tool's own.
 void add_rules(json& rules, const json& shipped, const Registries& registries) {

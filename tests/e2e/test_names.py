@@ -277,6 +277,11 @@ def test_an_allowed_name_opens_no_service_that_this_machine_keeps_from_others(bo
         for meant in () if "mapped" in name else (own, "${own}"):
             done = box.run([PYTHON, "-c", CONNECT, name], rules({"id": "own", "allow": "connect", "host": name, "address": meant}))
             assert f"{name} connected to {own}" in done.text, done.describe()
+    # The user's own registry may be on this machine.
+    home = box.directory(box.root / "own-home")
+    box.file(home / ".npmrc", f"registry=http://own.example.org:{PORT}/\n".encode())
+    done = box.run([PYTHON, "-c", CONNECT, "own.example.org"], None, options=["-p", "node+net", "--ask", "never"], env={"HOME": str(home)})
+    assert f"own.example.org connected to {OWN4}" in done.text, done.describe()
 
 
 def test_a_bare_address_belongs_to_no_name(box, roomy):
