@@ -311,6 +311,8 @@ OutputTarget read_output_target(const Arguments& arguments, const std::string& h
         target.descriptor = read_descriptor(arguments, option, *value);
     else if (kind == TargetKind::descriptor_only)
         fail(arguments, option, *value, "fd:N");
+    else if (*value == "-")
+        fail(arguments, option, *value, "a file or fd:N; fd:1 is standard output, ./- a file of that name");
     else
         target = output_file(arguments, home, option, *value, linked);
     return target;

@@ -98,10 +98,12 @@ void make_state_directory(const std::string& state, const std::string& advice) {
     if (state.empty())
         throw Failure("there is no place for the log: HOME and XDG_STATE_HOME are not set" + advice);
     if (::access(state.c_str(), W_OK | X_OK) == 0) return;
+    int first = 0;  // why the first directory that is missing could not be made
     for (std::size_t end = state.find('/', 1); end != std::string::npos; end = state.find('/', end + 1))
-        (void)::mkdir(state.substr(0, end).c_str(), 0700);  // a failure shows in the last one
+        if (::mkdir(state.substr(0, end).c_str(), 0700) != 0 && errno != EEXIST && first == 0) first = errno;
     if (::mkdir(state.c_str(), 0700) != 0 && errno != EEXIST)
-        throw Failure("cannot make the state directory " + state + ": " + std::strerror(errno) + advice);
+        throw Failure("cannot make the state directory " + state + ": " +
+                      std::strerror(errno == ENOENT && first != 0 ? first : errno) + advice);
     if (::access(state.c_str(), W_OK | X_OK) != 0)
         throw Failure("cannot write in the state directory " + state + ": " + std::strerror(errno) + advice);
 }

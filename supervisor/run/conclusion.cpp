@@ -1,10 +1,12 @@
 #include "supervisor/run/conclusion.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
 #include "base/escape.hpp"
 #include "base/plural.hpp"
+#include "base/words.hpp"
 #include "supervisor/run/limits/held.hpp"
 #include "supervisor/run/setup_error.hpp"
 
@@ -56,12 +58,32 @@ void note_lost_records(const Conclusion& end, RunOutcome& outcome) {
     if (outcome.log_error != 0) note_lost_output(outcome);
 }
 
-/// A command that is one word with blanks was meant for a shell.
+/// Whether a shell would take the word for the value of a variable.
+bool sets_variable(std::string_view word) {
+    const std::string_view name = word.substr(0, word.find('='));
+    const auto letter = [](char one) {
+        return one == '_' || (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z');
+    };
+    return name.size() < word.size() && !name.empty() && letter(name.front()) &&
+           std::ranges::all_of(name, [&](char one) { return letter(one) || (one >= '0' && one <= '9'); });
+}
+
+/// A command that no program has the name of may have been meant for a shell.
 std::string line_of_shell(const RunFacts& facts, const RunOutcome& outcome) {
     constexpr int not_found = 127;
+    constexpr std::string_view builtins =
+        "alias bg cd eval exec exit export fg jobs popd pushd return set shift source trap type ulimit umask "
+        "unset wait";
     const std::string& word = facts.command.front();
-    if (outcome.exit_status != not_found || facts.command.size() > 1 || word.find(' ') == std::string::npos)
-        return "";
+    if (outcome.exit_status != not_found) return "";
+    if (sets_variable(word)) return "; a variable is set by --env " + shell_quote(word);
+    if (has_word(builtins, word)) {
+        std::string line = word;
+        for (std::size_t index = 1; index < facts.command.size(); ++index)
+            line += ' ' + shell_quote(facts.command[index]);
+        return "; only a shell has this command: run sh -c " + shell_quote(line);
+    }
+    if (facts.command.size() > 1 || word.find(' ') == std::string::npos) return "";
     return "; this is one word: give its words one by one, or run sh -c " + shell_quote(word);
 }
 

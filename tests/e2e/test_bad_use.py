@@ -36,6 +36,8 @@ def only_line(result) -> str:
     (["-c", "https://example.com/x"], ["is a URL", "example.com:443"]),
     (["--bind", "0x50"], ["0x50"]),
     (["--bind", "8000-70000"], ["is not a port (0 to 65535)"]),
+    (["--report", "-"], ["--report -", "fd:1 is standard output"]),
+    (["--audit", "-"], ["--audit -", "fd:1 is standard output"]),
     (["--workdir", ""], ["--workdir needs a directory"]),
     (["--cwd", ""], ["--cwd needs a directory"]),
     (["--workdir", "/does/not/exist"], ["/does/not/exist"]),
@@ -112,6 +114,30 @@ def test_a_shells_line_as_one_word_is_said_with_what_runs_it(box):
     assert box.run(["./my tool"]).text == "ran\n"
     for words in (["nowhere"], ["no where", "x"]):
         assert "one word" not in box.run(words).errors
+
+
+def test_what_only_a_shell_has_is_said_with_what_runs_it(box):
+    result = box.run(["cd", "a b"])
+    said, _, line = only_line(result).partition("; only a shell has this command: run ")
+    assert result.code == 127 and shlex.split(line) == ["sh", "-c", "cd 'a b'"], said
+    (box.tree / "a b").mkdir()
+    assert box.run(shlex.split(line)).code == 0
+    option = only_line(box.run(["NAME=a b", "/usr/bin/env"])).partition("; a variable is set by ")[2]
+    assert option == "--env 'NAME=a b'"
+    assert "NAME=a b" in box.run(["/usr/bin/env"], options=shlex.split(option)).text.splitlines()
+    for words in (["=x"], ["no-name=x"], ["./cd"]):
+        assert ";" not in only_line(box.run(words)), words
+
+
+def test_a_state_directory_that_cannot_be_made_says_why(box):
+    """The reason is that of the first directory that is missing: the next ones lack only that."""
+    home, why = box.directory(box.tree / "shut", 0o555), "Permission denied"
+    if box.user.uid == 0:
+        home, why = box.file(box.tree / "file", b""), "Not a directory"
+    line = [str(box.stage.callgate), "run", "--workdir", str(box.directory(box.tree / "work")), "--", "/bin/true"]
+    result = box.run(line, supervised=False, env={"HOME": str(home), "XDG_STATE_HOME": ""})
+    assert result.code == 125 and f"{home}/.local/state/callgate: {why};" in only_line(result), result.describe()
+    assert box.run(line, supervised=False, env={"HOME": str(box.directory(box.tree / "open")), "XDG_STATE_HOME": ""}).code == 0
 
 
 def test_an_unknown_verb_is_one_line_with_the_nearest(box):
