@@ -58,6 +58,7 @@ void roll_up(Lines& lines) {
                 merged.push_back(line);
             } else {
                 same->count += line.count;
+                same->name.clear();
             }
         }
         lines = std::move(merged);
@@ -73,10 +74,12 @@ void ObservedSummary::note(const audit::Decision& decision) {
                                                          : decision.verdict.rule_name()),
             decision.verdict.action, decision.operation, place_of(decision)};
     const std::lock_guard guard(lock_);
+    std::string name = object_text(decision);
     if (const auto known = counts_.find(key); known != counts_.end()) {
-        ++known->second;
+        ++known->second.count;
+        if (known->second.name != name) known->second.others = true;
     } else if (counts_.size() < max_groups) {
-        counts_.emplace(std::move(key), 1);
+        counts_.emplace(std::move(key), Seen{1, std::move(name), false});
     } else {
         ++unkept_;
     }
@@ -84,10 +87,11 @@ void ObservedSummary::note(const audit::Decision& decision) {
 
 std::vector<ObservedSummary::Group> ObservedSummary::groups() const {
     std::vector<Group> all;
-    for (const auto& [key, count] : counts_) {
+    for (const auto& [key, seen] : counts_) {
         if (all.empty() || all.back().rule != key.rule) all.push_back({key.rule, 0, {}});
-        all.back().count += count;
-        all.back().lines.push_back({key.action, key.operation, key.place, count});
+        all.back().count += seen.count;
+        all.back().lines.push_back(
+            {key.action, key.operation, key.place, seen.count, seen.others ? "" : seen.name});
     }
     for (Group& group : all) {
         roll_up(group.lines);
@@ -108,8 +112,9 @@ void ObservedSummary::append(std::string& text, const Group& group) {
     for (const Line& line : group.lines) {
         if (shown++ == max_group_lines) break;
         text += "callgate:     " + std::string(rules::name(line.action)) + ' ' +
-                std::string(rules::name(line.operation)) + ' ' + shown_name(line.place) + " ×" +
-                std::to_string(line.count) + '\n';
+                std::string(rules::name(line.operation)) + ' ' +
+                shown_name(line.name.empty() ? line.place : line.name) + " ×" + std::to_string(line.count) +
+                '\n';
     }
     if (group.lines.size() > max_group_lines)
         text += "callgate:     " + more(group.lines.size() - max_group_lines);

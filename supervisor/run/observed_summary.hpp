@@ -30,11 +30,18 @@ private:
         std::string place;
         auto operator<=>(const Key&) const = default;
     };
+    /// A name stands for a place as long as it is the only one there.
+    struct Seen {
+        std::uint64_t count = 0;
+        std::string name;
+        bool others = false;
+    };
     struct Line {
         rules::Action action;
         rules::Operation operation;
         std::string place;
         std::uint64_t count = 0;
+        std::string name = {};  // "" if there are several
     };
     struct Group {
         std::string rule;
@@ -45,7 +52,7 @@ private:
     static void append(std::string& text, const Group& group);
 
     mutable std::mutex lock_;
-    std::map<Key, std::uint64_t> counts_;
+    std::map<Key, Seen> counts_;
     std::uint64_t unkept_ = 0;
 };
 

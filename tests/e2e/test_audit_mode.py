@@ -144,9 +144,12 @@ def test_the_banner_and_the_closing_summary_say_what_would_have_been(box):
     lines = [line.removeprefix("callgate: ") for line in result.errors.splitlines()]
     assert "NOTHING IS ENFORCED" in lines[0] and "io_uring" in lines[1], result.describe()
     assert "nothing was enforced: the rules would have denied 7 calls" in lines[2]
-    # By rule, most frequent first, and within it by directory or host.
-    assert lines[3:8] == ["  the default ×5", f"    deny connect 127.0.0.1:{port} ×4", f"    deny create {box.tree} ×1", "  rule mine ×2",
-                          f"    deny read {box.tree} ×2"], result.describe()
+    # By rule, most frequent first, and within it by directory or host; a single file stands for itself.
+    assert lines[3:8] == ["  the default ×5", f"    deny connect 127.0.0.1:{port} ×4", f"    deny create {box.tree}/made ×1", "  rule mine ×2",
+                          f"    deny read {secret} ×2"], result.describe()
+    box.file(box.tree / "other", b"x")
+    two = box.run(["/bin/cat", str(secret), str(box.tree / "other")], allowed, options=["--mode", "audit"])
+    assert f"callgate:     deny read {box.tree} ×2\n" in two.errors, two.describe()
     quiet = box.run(["/bin/true"], allowed, options=["--mode", "audit", "-q"])
     assert quiet.errors == ""
 
