@@ -14,6 +14,7 @@ PIP = f"[global]\nindex-url = https://me:{SECRET}@pypi.corp.example/simple\n"
 CARGO = f'[source.crates-io]\nreplace-with = "corp"\n[registries.corp]\nindex = "sparse+https://cargo.corp.example/"\ntoken = "{SECRET}"\n'
 BUN = f'[install]\nregistry = {{ url = "https://npm.corp.example/", token = "{SECRET}" }}\n[install.scopes]\ncorp = "https://me:{SECRET}@npm.corp.example/corp/"\n'
 PDM = f'[pypi]\nurl = "https://pypi.corp.example/simple"\npassword = "{SECRET}"\n'
+HATCH = f'mode = "local"\n[publish.index]\nrepo = "main"\nauth = "{SECRET}"\n'
 NETRC = f"machine npm.corp.example login me password {SECRET}\n"
 
 
@@ -22,6 +23,7 @@ def home(box):
     made = box.directory(box.root / "settings-home")
     for name, content in {".npmrc": NPMRC, ".config/pip/pip.conf": PIP, ".cargo/config.toml": CARGO, ".netrc": NETRC,
                           ".config/pnpm/rc": NPMRC, ".bunfig.toml": BUN, ".config/.bunfig.toml": BUN, ".config/pdm/config.toml": PDM,
+                          ".config/hatch/config.toml": HATCH,
                           ".m2/settings-security.xml": f"<settingsSecurity><master>{SECRET}</master></settingsSecurity>",
                           ".m2/settings.xml": f"<settings><servers>{SECRET}"}.items():
         path = made / name
@@ -46,6 +48,7 @@ BUN_KEPT = '[install]\nregistry = { url = "https://npm.corp.example/" }\n[instal
 @pytest.mark.parametrize(("name", "kept"), [
     (".npmrc", NPM_KEPT), (".config/pnpm/rc", NPM_KEPT), (".bunfig.toml", BUN_KEPT), (".config/.bunfig.toml", BUN_KEPT),
     (".config/pdm/config.toml", '[pypi]\nurl = "https://pypi.corp.example/simple"\n'),
+    (".config/hatch/config.toml", 'mode = "local"\n[publish.index]\nrepo = "main"\n'),
     (".config/pip/pip.conf", "[global]\nindex-url = https://pypi.corp.example/simple\n"),
     (".cargo/config.toml", '[source.crates-io]\nreplace-with = "corp"\n[registries.corp]\nindex = "sparse+https://cargo.corp.example/"\n'),
     (".netrc", "")])

@@ -18,6 +18,7 @@ enum class Format : std::uint8_t {
     uv,
     bun,
     pdm,
+    hatch,
     maven,
     nuget,
     yarn,
@@ -47,6 +48,7 @@ constexpr Known known_files[] = {
     {"/uv/uv.toml", Format::uv},
     {"/.bunfig.toml", Format::bun},
     {"/pdm/config.toml", Format::pdm},
+    {"/hatch/config.toml", Format::hatch},
     {"/.m2/settings.xml", Format::maven},
     {"/NuGet/NuGet.Config", Format::nuget},
     {"/.yarnrc.yml", Format::yarn},
@@ -118,6 +120,9 @@ constexpr std::string_view pdm_keys =
     "global_project_path in_project use_venv location prompt with_pip backend parallel "
     "requires_python use_uv use_last resolve_update_strategy strategy save_strategy "
     "inherit_metadata exclude_newer request_timeout theme";
+constexpr std::string_view hatch_keys =
+    "mode project shell path python data cache virtual env repo url name email headers default tests ci "
+    "src-layout info success error warning waiting debug spinner location";
 constexpr std::string_view cargo_keys =
     "registry replace-with directory local-registry git branch tag rev index default protocol "
     "proxy timeout cainfo proxy-cainfo check-revoke low-speed-limit multiplexing ssl-version "
@@ -266,6 +271,8 @@ std::optional<std::string> settings_copy(std::string_view path, std::string_view
             return toml_copy(content, bun_keys, "[install.scopes]");
         case Format::pdm:
             return toml_copy(content, pdm_keys);
+        case Format::hatch:
+            return toml_copy(content, hatch_keys);
         case Format::maven:
             return xml_copy(content, maven_elements);
         case Format::nuget:

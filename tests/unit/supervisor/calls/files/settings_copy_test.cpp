@@ -184,6 +184,22 @@ url = "https://up.example/"
        "\"https://up.example/\"\n");
 }
 
+TEST_CASE("Hatch: all stays but who publishes") {
+    CHECK(copy("/home/u/.config/hatch/config.toml", R"(mode = "local"
+[dirs]
+data = "/home/u/.local/share/hatch"
+[publish.index]
+repo = "main"
+user = "SECRET"
+auth = "SECRET"
+[publish.index.repos.corp]
+url = "https://u:SECRET@up.example/"
+[template]
+name = "me"
+)") == "mode = \"local\"\n[dirs]\ndata = \"/home/u/.local/share/hatch\"\n[publish.index]\nrepo = \"main\"\n"
+       "[publish.index.repos.corp]\nurl = \"https://up.example/\"\n[template]\nname = \"me\"\n");
+}
+
 TEST_CASE("Maven: mirrors stay, servers go") {
     const std::string made = copy("/home/u/.m2/settings.xml", R"(<?xml version="1.0"?>
 <settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">
