@@ -155,6 +155,17 @@ std::string denying_rule(const Question& question) {
     });
 }
 
+/// The option with the host that was asked about in place of the address that stands for it.
+std::string with_host(std::string hint, const Question& question) {
+    const auto* const end = std::get_if<rules::Endpoint>(&question.object);
+    if (end == nullptr || end->names.empty()) return hint;
+    const std::string udp = end->protocol == rules::Protocol::udp ? "/udp" : "";
+    const std::string address = shell_quote(rules::text(*end) + udp);
+    if (const std::size_t at = hint.find(address); at != std::string::npos)
+        hint.replace(at, address.size(), shell_quote(question.shown));
+    return hint;
+}
+
 void find_change(Answer& answer, const Question& question, const rules::RuleSet& rules) {
     const rules::Verdict& verdict = answer.verdict;
     if (verdict.action == Action::allow) {
@@ -168,7 +179,7 @@ void find_change(Answer& answer, const Question& question, const rules::RuleSet&
     decision.caller.executable = question.program;
     decision.input.arguments = question.arguments;
     decision.verdict = verdict;
-    answer.hint = hint(decision, rules);
+    answer.hint = with_host(hint(decision, rules), question);
     if (!answer.hint.empty()) answer.change = "callgate run " + answer.hint;
     const rules::Rule* const rule = verdict.rule;
     if (rule == nullptr || rule->quiet) {
