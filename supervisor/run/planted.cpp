@@ -137,6 +137,7 @@ private:
 /// git's objects and installed packages hold no such names that a user would look at.
 bool enters(const std::string& parent, std::string_view name) {
     if (name == "node_modules" || name == "site-packages") return false;
+    if (name == "jupyter" && parent.ends_with("/share/")) return false;  // of an environment of Python's
     return !parent.ends_with(".git/") ||
            has_word("hooks remotes branches modules worktrees rebase-merge sequencer sl branchless", name);
 }

@@ -387,7 +387,8 @@ def test_the_footer_names_what_the_user_runs_later(box):
     box.file(box.tree / "old/Makefile", b"all:\n")
     box.file(box.tree / "old/package.json", b"{}")
     result = box.run(["/bin/sh", "-c", "echo all: > old/Makefile; mkdir -p .husky node_modules/x; echo x > .husky/pre-commit; echo x > notes;"
-                      "echo {} > node_modules/x/package.json"], options=["--ask", "never"])
+                      "echo {} > node_modules/x/package.json; mkdir -p venv/share/jupyter/lab; echo {} > venv/share/jupyter/lab/package.json"],
+                     options=["--ask", "never"])
     assert result.errors == "callgate: your tools may run code from what changed: .husky/pre-commit, old/Makefile\n", result.describe()
     nothing = box.run(["/bin/sh", "-c", "cat old/Makefile; echo y > notes"], options=["--ask", "never"])
     assert nothing.errors == "", nothing.describe()
