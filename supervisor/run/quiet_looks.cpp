@@ -43,10 +43,20 @@ bool is_look_of_vim(const audit::Decision& decision) {
            decision.caller.executable.starts_with("/usr/bin/vim");
 }
 
+/// svn makes a directory for its settings at each start where there is none, and goes on without. Composer
+/// asks svn for its version.
+bool is_place_of_svn(const audit::Decision& decision) {
+    const auto* const file = std::get_if<rules::FileObject>(&decision.object);
+    return file != nullptr && file->path.ends_with("/.subversion") &&
+           decision.operation == rules::Operation::create &&
+           decision.verdict.rule_name() == "base.tool-settings" &&
+           decision.caller.executable.starts_with("/usr/bin/svn");
+}
+
 }  // namespace
 
 bool is_quiet(const audit::Decision& decision) {
-    return is_look_of_ps(decision) || is_look_of_vim(decision) ||
+    return is_look_of_ps(decision) || is_look_of_vim(decision) || is_place_of_svn(decision) ||
            (decision.verdict.rule != nullptr && decision.verdict.rule->quiet) ||
            is_look_of_callgate(decision);
 }

@@ -148,6 +148,23 @@ TEST_CASE("a quiet denial is no line and not counted by the footer") {
     CHECK(text.find(".bashrc") == std::string::npos);
 }
 
+TEST_CASE("the place that svn makes for its settings is no line, and what is in it is one") {
+    rules::Rule settings = make_rule("base.tool-settings", Action::deny, Operation::create, "/home/u/.*/**");
+    for (const auto& [program, path, quiet] : {std::tuple{"/usr/bin/svn", "/home/u/.subversion", true},
+                                               {"/usr/bin/svnadmin", "/home/u/.subversion", true},
+                                               {"/w/usr/bin/svn", "/home/u/.subversion", false},
+                                               {"/usr/bin/python3", "/home/u/.subversion", false},
+                                               {"/usr/bin/svn", "/home/u/.subversion/config", false}}) {
+        CAPTURE(program);
+        CAPTURE(path);
+        RunReport report;
+        Decision decision = denied(path, &settings, Operation::create);
+        decision.caller.executable = program;
+        report.note(decision);
+        CHECK(report.footer(facts, exited(0), true).empty() == quiet);
+    }
+}
+
 TEST_CASE("vim's look for its own history is no line, and another program's is one") {
     rules::Rule histories = make_rule("base.histories", Action::deny, Operation::read, "/home/u/.*");
     for (const auto& [program, path, quiet] : {std::tuple{"/usr/bin/vim.basic", "/home/u/.viminfo", true},
