@@ -7,6 +7,9 @@
 // Rules that deny go on to hold, whatever an option allows.
 //
 // ps(1) asks for the same file of every process. That is one line too, though no option allows it.
+//
+// A server that may not listen on its port tries the next ones, and one that may not on every address tries
+// loopback. Each is one line: the option is the first port's, and loopback's.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -117,6 +120,42 @@ struct Remedy {
     std::size_t from = enough;  // so many names have it
 };
 
+/// The host and the rest of "127.0.0.1:8080/udp", "[::1]:80". Both "" for another object.
+struct Place {
+    std::string_view host, port;
+};
+
+Place place_of(const Denial& denial) {
+    const std::string_view object = denial.object;
+    const std::size_t colon = object.rfind(':');
+    if (denial.operation != rules::Operation::bind || !denial.hint.starts_with("--bind ") ||
+        colon == std::string_view::npos || object.front() == '/' || object.front() == '@')
+        return {};
+    return {object.substr(0, colon), object.substr(colon + 1)};
+}
+
+bool is_loopback(std::string_view host) { return host.starts_with("127.") || host == "[::1]"; }
+
+/// The remedy for a place where a server may not listen. The option is that for loopback if it tried the port
+/// there too. Else it is the one for the first port that it tried at this address.
+std::optional<Remedy> remedy_of_bind(const Denial& denial, const std::vector<Denial>& all) {
+    constexpr std::size_t both = 2;
+    const Place place = place_of(denial);
+    if (place.port.empty()) return std::nullopt;
+    const Denial* loopback = nullptr;
+    bool tried_wider = false;
+    for (const Denial& one : all) {
+        const Place other = place_of(one);
+        if (other.port != place.port) continue;
+        if (!is_loopback(other.host)) tried_wider = true;
+        if (is_loopback(other.host) && loopback == nullptr) loopback = &one;
+    }
+    if (loopback != nullptr && tried_wider) return Remedy{loopback->hint, "", " more of this port", both};
+    const auto first =
+        std::ranges::find_if(all, [&](const Denial& one) { return place_of(one).host == place.host; });
+    return Remedy{first->hint, "", " more ports"};
+}
+
 std::string after_slash(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
 /// "/proc/*/environ" for that file of a process; "" for every other name.
@@ -129,11 +168,13 @@ std::string of_every_process(std::string_view path) {
     return std::string(processes) + '*' + std::string(path.substr(digits));
 }
 
-std::optional<Remedy> remedy_of(const Denial& denial, const std::string& home) {
+std::optional<Remedy> remedy_of(const Denial& denial, const std::vector<Denial>& all,
+                                const std::string& home) {
     if (std::string files = of_every_process(denial.object);
         !denial.would && denial.hint.empty() && !files.empty())
         return Remedy{"", std::move(files)};
     if (denial.would || denial.by_rule || denial.hint.empty()) return std::nullopt;
+    if (auto remedy = remedy_of_bind(denial, all)) return remedy;
     if (denial.hint.starts_with("-p ")) return Remedy{denial.hint, "", " more names"};
     const std::string_view option = option_of(denial);
     if (option.empty()) return names_whole(denial) ? std::optional(Remedy{denial.hint, ""}) : std::nullopt;
@@ -159,11 +200,11 @@ std::vector<Denial> gathered(const std::vector<Denial>& denials, const std::stri
     };
     std::map<Key, std::vector<const Denial*>> together;
     for (const Denial& one : denials)
-        if (const auto remedy = remedy_of(one, home)) together[key_of(one, *remedy)].push_back(&one);
+        if (const auto remedy = remedy_of(one, denials, home)) together[key_of(one, *remedy)].push_back(&one);
 
     std::vector<Denial> lines;
     for (const Denial& one : denials) {
-        const auto remedy = remedy_of(one, home);
+        const auto remedy = remedy_of(one, denials, home);
         const auto found = remedy ? together.find(key_of(one, *remedy)) : together.end();
         if (found == together.end() || found->second.size() < remedy->from) {
             lines.push_back(one);

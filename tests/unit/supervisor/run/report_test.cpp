@@ -229,6 +229,44 @@ TEST_CASE("from three names of a directory on, the footer has one line, and name
     CHECK(line_count(footer_of("/home/u/.ssh", 3, &rule)) == 5);
 }
 
+TEST_CASE("a server that tries one port after the other is one line, and the option names the first") {
+    const auto footer_of = [](int ports, Operation operation) {
+        RunReport report;
+        for (int port = 8899; port < 8899 + ports; ++port)
+            report.note(denied_endpoint("127.0.0.1", static_cast<std::uint16_t>(port), rules::Protocol::tcp,
+                                        operation));
+        return report.footer(facts, exited(1), true);
+    };
+    CHECK(footer_of(50, Operation::bind) ==
+          "callgate: denied 50 calls (run k3f9)\n"
+          "callgate:   bind 127.0.0.1:8899 and 49 more ports ×50  default  allow with: --bind "
+          "127.0.0.1:8899\n");
+    CHECK(line_count(footer_of(2, Operation::bind)) == 3);
+    // Each port to connect to is another server.
+    CHECK(line_count(footer_of(4, Operation::connect)) == 5);
+}
+
+TEST_CASE("a port that a server tried on loopback too is one line, and the option names loopback") {
+    const auto note = [](RunReport& report, const char* address, std::uint16_t port) {
+        report.note(denied_endpoint(address, port, rules::Protocol::tcp, Operation::bind));
+    };
+    RunReport report;
+    for (const char* address : {"0.0.0.0", "::", "127.0.0.1"}) note(report, address, 5173);
+    CHECK(report.footer(facts, exited(1), true) ==
+          "callgate: denied 3 calls (run k3f9)\n"
+          "callgate:   bind 0.0.0.0:5173 and 2 more of this port ×3  default  allow with: --bind "
+          "127.0.0.1:5173\n");
+    RunReport two;
+    for (const char* address : {"127.0.0.1", "0.0.0.0"}) note(two, address, 5173);
+    CHECK(line_count(two.footer(facts, exited(1), true)) == 2);
+    RunReport wide;
+    for (const char* address : {"0.0.0.0", "::"}) note(wide, address, 5173);
+    note(wide, "127.0.0.1", 5174);
+    const std::string text = wide.footer(facts, exited(1), true);
+    CHECK(line_count(text) == 4);
+    CHECK(text.find("0.0.0.0:5173 ×1  default  allow with: --bind 5173\n") != std::string::npos);
+}
+
 TEST_CASE("files of one repository are one line from the third name on") {
     const tests::TemporaryDirectory place;
     for (const char* name : {"/up/objects", "/up/refs", "/up/HEAD"})
