@@ -139,11 +139,13 @@ void parse_filtered(const ParseState& state, const JsonMember& member, const Jso
 }
 
 void parse_quiet(const ParseState& state, const JsonMember& member, const JsonValue& object, Rule& rule) {
-    if (member.value.kind() != JsonValue::Kind::boolean)
-        return wrong_type(state, member.value, "true or false");
+    const bool success = member.value.kind() == JsonValue::Kind::string && member.value.text() == "success";
+    if (!success && member.value.kind() != JsonValue::Kind::boolean)
+        return wrong_type(state, member.value, "true, false or \"success\"");
     if (object.member("filtered")) state.error(member, "\"quiet\" does not go with \"filtered\"");
     if (rule.action != Action::deny) state.error(member, "\"quiet\" is for rules that deny");
-    rule.quiet = member.value.boolean();
+    rule.quiet = success || member.value.boolean();
+    rule.told_on_failure = success;
 }
 
 /// Whether `object` has no condition but a path.

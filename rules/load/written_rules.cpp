@@ -73,7 +73,11 @@ void write(JsonWriter& json, const Rule& rule, const std::string& id) {
     if (!rule.reason.empty()) json.member("reason", rule.reason);
     if (rule.error) json.member("errno", errno_word(*rule.error));
     if (rule.filtered) json.member("filtered", true);
-    if (rule.quiet) json.member("quiet", true);
+    if (rule.told_on_failure) {
+        json.member("quiet", "success");
+    } else if (rule.quiet) {
+        json.member("quiet", true);
+    }
     if (rule.links) json.member("links", true);
     if (rule.tls_pass) json.member("tls", "pass");
     json.end_object();

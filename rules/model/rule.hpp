@@ -90,6 +90,8 @@ struct Rule {
     /// Deny only: the rule decides where no other one does, in place of a default that asks or denies. The
     /// footer leaves such denials out.
     bool quiet = false;
+    /// Quiet only: the footer names such a denial after all if the command failed.
+    bool told_on_failure = false;
     /// Deny only: the rule speaks of symbolic links that get such a name (link_names.hpp), and of nothing
     /// else. Then `operations` is empty.
     bool links = false;

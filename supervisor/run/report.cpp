@@ -100,6 +100,29 @@ std::string denial_line(const Denial& denial, bool hints) {
     return line + '\n';
 }
 
+Denial denial_of(const audit::Decision& decision, const rules::RuleSet* rules, const std::string& home,
+                 bool of_nested) {
+    const bool by_nested = is_of_nested(decision, rules, of_nested);
+    return {.object = object_text(decision),
+            .rule = rule_of(decision),
+            .program = std::string(decision.caller.executable),
+            .hint = by_nested ? "" : offered_hint(decision, rules, home),
+            .note = by_nested ? said_by_nested(note_of(decision)) : note_of(decision),
+            .operation = decision.operation,
+            .by_rule = decision.verdict.rule != nullptr,
+            .by_nested = by_nested,
+            .would = !audit::refused(decision),
+            .look_up = std::holds_alternative<rules::HostName>(decision.object),
+            .pid = decision.caller.pid,
+            .error = decision.verdict.error,
+            .count = 1};
+}
+
+/// Whether the command itself ended with a status of failure. A signal or a limit says nothing of the calls.
+bool has_failed(const RunOutcome& outcome) {
+    return outcome.outcome == Outcome::exited && outcome.exit_code != 0;
+}
+
 /// The argument by which `callgate audit show` finds this log: the run, or a file outside the log directory.
 std::string log_argument(const RunFacts& facts) {
     return facts.audit_file.ends_with('-' + facts.run + ".jsonl") ? facts.run : shell_quote(facts.audit_file);
@@ -119,6 +142,7 @@ struct RunReport::State {
     mutable std::mutex lock;
     std::vector<Denial> denials;  // in the order of their first calls
     std::unordered_map<std::string, std::size_t> index;
+    std::vector<Denial> on_failure;              // quiet ones that are told if the command failed
     std::uint64_t unkept = 0, unkept_would = 0;  // calls of denials beyond the bound
     bool of_nested = false;                      // the report is one of a nested run
     ObservedSummary observed;
@@ -126,13 +150,45 @@ struct RunReport::State {
 
     void warn(std::string_view text);
     void keep(const audit::Decision& decision);
+    void keep_for_failure(const audit::Decision& decision);
+    /// The denials that are told: those of a failed command have one more kind. Call it under `lock`.
+    [[nodiscard]] std::vector<Denial> told_of(const RunOutcome& outcome) const;
+    /// The calls of that further kind; 0 if the command did not fail.
+    [[nodiscard]] std::uint64_t told_late(const RunOutcome& outcome) const;
     void tell(const Denial* denial);
-    [[nodiscard]] std::string denials_text(const RunFacts& facts, std::uint64_t denied, bool hints) const;
+    [[nodiscard]] std::string denials_text(const RunFacts& facts, const RunOutcome& outcome,
+                                           std::uint64_t denied, bool hints) const;
 };
 
+void RunReport::State::keep_for_failure(const audit::Decision& decision) {
+    const std::lock_guard guard(lock);
+    Denial denial = denial_of(decision, rules.get(), home, of_nested);
+    const auto known = std::ranges::find_if(on_failure, [&](const Denial& one) {
+        return one.operation == denial.operation && one.object == denial.object && one.rule == denial.rule;
+    });
+    if (known != on_failure.end()) {
+        ++known->count;
+    } else if (on_failure.size() < max_lines) {
+        on_failure.push_back(std::move(denial));
+    }
+}
+
+std::vector<Denial> RunReport::State::told_of(const RunOutcome& outcome) const {
+    std::vector<Denial> all = denials;
+    if (has_failed(outcome)) all.insert(all.end(), on_failure.begin(), on_failure.end());
+    return all;
+}
+
+std::uint64_t RunReport::State::told_late(const RunOutcome& outcome) const {
+    std::uint64_t calls = 0;
+    if (has_failed(outcome))
+        for (const Denial& one : on_failure) calls += one.count;
+    return calls;
+}
+
 void RunReport::State::keep(const audit::Decision& decision) {
-    std::string object = object_text(decision);
-    std::string rule = rule_of(decision);
+    const std::string object = object_text(decision);
+    const std::string rule = rule_of(decision);
     const bool by_nested = is_of_nested(decision, rules.get(), of_nested);
     const std::string key = std::string(rules::name(decision.operation)) + '\0' + rule + '\0' +
                             (by_nested ? "nested" : "") + '\0' + object;
@@ -148,19 +204,7 @@ void RunReport::State::keep(const audit::Decision& decision) {
         return;
     }
     index.emplace(key, denials.size());
-    denials.push_back({.object = std::move(object),
-                       .rule = std::move(rule),
-                       .program = std::string(decision.caller.executable),
-                       .hint = by_nested ? "" : offered_hint(decision, rules.get(), home),
-                       .note = by_nested ? said_by_nested(note_of(decision)) : note_of(decision),
-                       .operation = decision.operation,
-                       .by_rule = decision.verdict.rule != nullptr,
-                       .by_nested = by_nested,
-                       .would = !audit::refused(decision),
-                       .look_up = std::holds_alternative<rules::HostName>(decision.object),
-                       .pid = decision.caller.pid,
-                       .error = decision.verdict.error,
-                       .count = 1});
+    denials.push_back(denial_of(decision, rules.get(), home, of_nested));
     if (!denials.back().would) tell(&denials.back());
 }
 
@@ -211,6 +255,8 @@ void RunReport::note(const audit::Decision& decision) {
     if (!refused) state.observed.note(decision);
     if (refused && is_quiet(decision)) {
         state.quiet.fetch_add(1, std::memory_order_relaxed);
+        if (decision.verdict.rule != nullptr && decision.verdict.rule->told_on_failure)
+            state.keep_for_failure(decision);
         return;
     }
     state.keep(decision);
@@ -227,13 +273,14 @@ audit::Counts RunReport::counts() const {
             .would_kill = state.would_kill};
 }
 
-std::string RunReport::State::denials_text(const RunFacts& facts, std::uint64_t denied, bool hints) const {
+std::string RunReport::State::denials_text(const RunFacts& facts, const RunOutcome& outcome,
+                                           std::uint64_t denied, bool hints) const {
     const std::lock_guard guard(lock);
     std::string text = half_switched_text(denials, facts.workdir);
     text += "callgate: denied " + plural(denied, "call") + " (run " + facts.run + ")\n";
     std::uint64_t more = unkept;
     std::size_t lines = 0;
-    for (const Denial& denial : gathered(denials, facts.home)) {
+    for (const Denial& denial : gathered(told_of(outcome), facts.home)) {
         if (denial.would) continue;
         if (lines++ < max_lines) {
             text += denial_line(denial, hints);
@@ -278,10 +325,14 @@ std::string RunReport::observed_text(const RunFacts& facts, std::uint64_t would,
 
 std::string RunReport::footer(const RunFacts& facts, const RunOutcome& outcome, bool hints) const {
     const audit::Counts all = counts();
-    const std::uint64_t denied = all.deny + all.ask + all.kill - state_->quiet;
+    std::uint64_t denied = all.deny + all.ask + all.kill - state_->quiet;
+    {
+        const std::lock_guard guard(state_->lock);
+        denied += state_->told_late(outcome);
+    }
     const std::uint64_t would = all.would_deny + all.would_ask + all.would_kill;
     std::string text;
-    if (denied > 0) text = state_->denials_text(facts, denied, hints);
+    if (denied > 0) text = state_->denials_text(facts, outcome, denied, hints);
     if (facts.mode == Mode::audit) text += observed_text(facts, would, hints);
     if (state_->refusals != nullptr) text += refusals_text(state_->refusals->all(), outcome);
     {
@@ -302,7 +353,7 @@ std::string RunReport::json(const RunFacts& facts, const RunOutcome& outcome, st
     const audit::Counts all = counts();
     const std::lock_guard guard(state_->lock);
     return report_json(
-        facts, outcome, all, state_->denials, state_->quiet,
+        facts, outcome, all, state_->told_of(outcome), state_->quiet - state_->told_late(outcome),
         state_->refusals == nullptr ? std::vector<calls::Refusals::Seen>{} : state_->refusals->all(), records,
         head);
 }
@@ -318,7 +369,7 @@ std::string RunReport::gathered_json() const {
             .member("kill", all.kill)
             .member("quiet", state_->quiet.load())
             .member("unkept", state_->unkept);
-        json.list("denials", state_->denials, [&](const Denial& one) {
+        const auto add = [&](const Denial& one) {
             json.begin_object()
                 .bytes("object", one.object)
                 .bytes("program", one.program)
@@ -332,7 +383,9 @@ std::string RunReport::gathered_json() const {
                 .member("error", one.error)
                 .member("count", one.count)
                 .end_object();
-        });
+        };
+        json.list("denials", state_->denials, add);
+        json.list("on_failure", state_->on_failure, add);
         json.end_object();
     });
 }
@@ -349,25 +402,28 @@ void RunReport::take(const nlohmann::json& gathered) {
     state.deny = number(member(gathered, "deny"));
     state.kill = number(member(gathered, "kill"));
     state.quiet = number(member(gathered, "quiet"));
-    const nlohmann::json& denials = member(gathered, "denials");
+    const auto take_into = [&](std::vector<Denial>& into, const nlohmann::json& denials, std::size_t most) {
+        if (!denials.is_array()) return;
+        for (const nlohmann::json& one : denials) {
+            const auto operation = rules::parse_operations(text(member(one, "operation")));
+            if (!operation || operation->empty() || into.size() == most) continue;
+            into.push_back({.object = bytes(one, "object"),
+                            .rule = text(member(one, "rule")),
+                            .program = bytes(one, "program"),
+                            .hint = bytes(one, "hint"),
+                            .note = bytes(one, "note"),
+                            .operation = *operation->begin(),
+                            .by_rule = truth(member(one, "by_rule")),
+                            .look_up = truth(member(one, "look_up")),
+                            .pid = static_cast<int>(number(member(one, "pid"))),
+                            .error = static_cast<int>(number(member(one, "error"))),
+                            .count = number(member(one, "count"))});
+        }
+    };
     const std::lock_guard guard(state.lock);
     state.unkept = number(member(gathered, "unkept"));
-    if (!denials.is_array()) return;
-    for (const nlohmann::json& one : denials) {
-        const auto operation = rules::parse_operations(text(member(one, "operation")));
-        if (!operation || operation->empty() || state.denials.size() == max_denials) continue;
-        state.denials.push_back({.object = bytes(one, "object"),
-                                 .rule = text(member(one, "rule")),
-                                 .program = bytes(one, "program"),
-                                 .hint = bytes(one, "hint"),
-                                 .note = bytes(one, "note"),
-                                 .operation = *operation->begin(),
-                                 .by_rule = truth(member(one, "by_rule")),
-                                 .look_up = truth(member(one, "look_up")),
-                                 .pid = static_cast<int>(number(member(one, "pid"))),
-                                 .error = static_cast<int>(number(member(one, "error"))),
-                                 .count = number(member(one, "count"))});
-    }
+    take_into(state.denials, member(gathered, "denials"), max_denials);
+    take_into(state.on_failure, member(gathered, "on_failure"), max_lines);
 }
 
 }  // namespace callgate

@@ -397,6 +397,18 @@ def test_a_login_shell_finds_what_the_run_finds(box, file, link):
     assert "cg-token" not in closed.text and "x" not in (box.home / file).read_text().splitlines(), closed.describe()
 
 
+def test_a_place_that_is_missing_is_told_after_a_failure(desk, box):
+    """A tool that fails because it could not make its directory leaves the line; one that goes on leaves none."""
+    make = "import pathlib; pathlib.Path.home().joinpath('.cache/tool').mkdir(parents=True)"
+    failed = desk.run(["python3", "-c", make])
+    assert failed.code == 1 and f"create {box.home}/.cache ×1  rule agent.directories" in failed.errors, failed.describe()
+    assert failed.report["quiet_denials"] == 0 and [one["rule"] for one in failed.report["denials"]] == ["agent.directories"]
+    assert "--private-home" in failed.errors
+    went_on = desk.run(["sh", "-c", f'python3 -c "{make}" 2>/dev/null; echo on'])
+    assert went_on.text == "on\n" and went_on.errors == "" and went_on.report["quiet_denials"] == 1, went_on.describe()
+    assert desk.run(["python3", "-c", make], options=["--private-home"]).code == 0
+
+
 def test_a_look_through_the_directory_of_all_homes_is_no_question(desk):
     result = desk.run(["bash", "-c", "ls /home 2>/dev/null || echo none"])
     assert result.text == "none\n" and result.err == b"", result.describe()

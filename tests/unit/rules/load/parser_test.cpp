@@ -126,7 +126,11 @@ TEST_CASE("a quiet rule denies, and gives no copy") {
         has(rule_errors(R"({"allow":"read","path":"/x","quiet":true})"), "\"quiet\" is for rules that deny"));
     CHECK(
         has(rule_errors(R"({"kill":"read","path":"/x","quiet":true})"), "\"quiet\" is for rules that deny"));
-    CHECK(has(rule_errors(R"({"deny":"read","path":"/x","quiet":1})"), "expected true or false"));
+    CHECK(
+        has(rule_errors(R"({"deny":"read","path":"/x","quiet":1})"), "expected true, false or \"success\""));
+    CHECK(rule_errors(R"({"deny":"read","path":"/x","quiet":"success"})").empty());
+    CHECK(has(rule_errors(R"({"deny":"read","path":"/x","quiet":"failure"})"),
+              "expected true, false or \"success\""));
     CHECK(has(rule_errors(R"({"deny":"read","path":"/x","filtered":true,"quiet":true})"),
               "\"quiet\" does not go with \"filtered\""));
 }

@@ -148,6 +148,32 @@ TEST_CASE("a quiet denial is no line and not counted by the footer") {
     CHECK(text.find(".bashrc") == std::string::npos);
 }
 
+TEST_CASE("what is quiet while the command succeeds is told after a failure") {
+    rules::Rule rule = make_rule("places", Action::deny, Operation::create, "/home/u/.cache");
+    rule.quiet = rule.told_on_failure = true;
+    rule.reason = "a place";
+    RunReport report;
+    for (int call = 0; call < 2; ++call) report.note(denied("/home/u/.cache", &rule, Operation::create));
+    CHECK(report.footer(facts, exited(0), true).empty());
+    RunOutcome ended = exited(1);
+    ended.outcome = Outcome::timeout;
+    CHECK(report.footer(facts, ended, true).empty());
+    const json fine = json::parse(report.json(facts, exited(0), 1, ""));
+    CHECK(fine["quiet_denials"] == 2);
+    CHECK(fine["denials"].empty());
+    const std::string told =
+        "callgate: denied 2 calls (run k3f9)\n"
+        "callgate:   create /home/u/.cache ×2  rule places (a place)\n";
+    CHECK(report.footer(facts, exited(1), true) == told);
+    const json failed = json::parse(report.json(facts, exited(1), 1, ""));
+    CHECK(failed["quiet_denials"] == 0);
+    CHECK(failed["denials"].size() == 1);
+    RunReport of_nested;
+    of_nested.take(json::parse(report.gathered_json()));
+    CHECK(of_nested.footer(facts, exited(0), true).empty());
+    CHECK(of_nested.footer(facts, exited(1), true) == told);
+}
+
 TEST_CASE("the place that svn makes for its settings is no line, and what is in it is one") {
     rules::Rule settings = make_rule("base.tool-settings", Action::deny, Operation::create, "/home/u/.*/**");
     for (const auto& [program, path, quiet] : {std::tuple{"/usr/bin/svn", "/home/u/.subversion", true},
