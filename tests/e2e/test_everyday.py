@@ -235,6 +235,8 @@ dircolors -b ## LS_COLORS
 lsof -p $$ 2>/dev/null | head -n 1 ## COMMAND
 getent hosts localhost ## localhost
 screen --version || true ## Screen
+screen -dmS thing sleep 60; screen -ls | cat ## thing|No Sockets found in /tmp ## /etc/shadow|ended \d process
+env -i PATH="$PATH" HOME="$HOME" npm run hello ## hello from npm ## name denied: registry
 gpg --version ## gpg
 gpg --print-md sha256 notes.txt ## [0-9A-F]{8}
 gpg --list-keys 2>/dev/null; echo listed ## listed
