@@ -162,14 +162,14 @@ struct RunReport::State {
 
 void RunReport::State::keep_for_failure(const audit::Decision& decision) {
     const std::lock_guard guard(lock);
-    Denial denial = denial_of(decision, rules.get(), home, of_nested);
+    const std::string object = object_text(decision), rule = rule_of(decision);
     const auto known = std::ranges::find_if(on_failure, [&](const Denial& one) {
-        return one.operation == denial.operation && one.object == denial.object && one.rule == denial.rule;
+        return one.operation == decision.operation && one.object == object && one.rule == rule;
     });
     if (known != on_failure.end()) {
         ++known->count;
     } else if (on_failure.size() < max_lines) {
-        on_failure.push_back(std::move(denial));
+        on_failure.push_back(denial_of(decision, rules.get(), home, of_nested));
     }
 }
 
