@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <mutex>
-#include <span>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
 
-#include "base/credential_name.hpp"
 #include "base/escape.hpp"
 #include "base/json_read.hpp"
 #include "base/json_writer.hpp"
 #include "base/plural.hpp"
 #include "base/reader_letters.hpp"
-#include "base/test_switch.hpp"
 #include "rules/model/rule.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/run/observed_summary.hpp"
@@ -27,96 +23,6 @@ namespace callgate {
 namespace {
 
 constexpr std::size_t max_denials = 256, max_lines = 10;
-
-std::string note_of(const audit::Decision& decision) {
-    std::string note(decision.reason.empty() ? decision.verdict.reason() : decision.reason);
-    const auto add = [&note](std::string_view text) { (note += note.empty() ? "" : "; ") += text; };
-    // A second record has its own line, and concerns one process.
-    if (decision.mechanism == audit::Mechanism::kill && decision.of_sequence == 0) add("killed the run");
-    if (decision.verdict.decided_by == rules::DecidedBy::timeout) {
-        add("nobody answered in time");
-    } else if (decision.verdict.action == rules::Action::ask && audit::refused(decision)) {
-        add(audit::unasked::nobody);
-    }
-    if (decision.verdict.error == EXDEV && decision.verdict.rule != nullptr &&
-        decision.verdict.rule->action == rules::Action::allow)
-        add("there it would have more rights; most programs copy it instead");
-    if (const auto* file = std::get_if<rules::FileObject>(&decision.object);
-        file != nullptr && decision.verdict.rule == nullptr && may_hold_credential(file->path))
-        add("by its name it may hold a credential");
-    return note;
-}
-
-/// Whether the verdict is one of a nested run, for the report of the run around it. `own` are the rules that
-/// the report is about; a report of a nested run (`of_nested`) has its own default.
-bool is_of_nested(const audit::Decision& decision, const rules::RuleSet* own, bool of_nested) {
-    const rules::Rule* const rule = decision.verdict.rule;
-    if (!decision.verdict.nested || !check_enabled("nested-reason")) return false;
-    if (rule == nullptr) return !of_nested;
-    const auto holds = [rule](std::span<const rules::Rule> all) {
-        return std::ranges::any_of(all, [rule](const rules::Rule& one) { return &one == rule; });
-    };
-    return own == nullptr || !(holds(own->rules()) || holds(own->quiet_rules()));
-}
-
-/// A program may have written the rules of a nested run: whoever reads the text must not take it for
-/// callgate's own.
-std::string said_by_nested(const std::string& text) {
-    return text.empty() ? text : "it says " + json_string(text);
-}
-
-/// The rule, as people read of it.
-std::string rule_text(const Denial& denial) {
-    return (denial.by_nested ? "of a nested run: " : "") + std::string(denial.by_rule ? "rule " : "") +
-           terminal_safe(denial.rule);
-}
-
-std::string rule_of(const audit::Decision& decision) {
-    const rules::Verdict& verdict = decision.verdict;
-    if (verdict.rule == nullptr) return std::string(rules::name(verdict.decided_by));
-    return std::string(verdict.rule_name());
-}
-
-/// A name is not known to programs; that is worth saying in the words of its user.
-std::string name_line(const Denial& denial, bool hints) {
-    const std::string program = denial.program.substr(denial.program.rfind('/') + 1);
-    std::string line =
-        "callgate:   name denied: " + shown_name(denial.object) + " (" + plural(denial.count, "look-up");
-    if (!program.empty()) line += " by " + shown_name(program);
-    if (denial.by_rule) line += ", " + rule_text(denial);
-    if (!denial.note.empty()) line += ": " + terminal_safe(denial.note);
-    line += ")";
-    if (hints && !denial.hint.empty()) line += "; allow with " + denial.hint;
-    return line + '\n';
-}
-
-std::string denial_line(const Denial& denial, bool hints) {
-    if (denial.look_up) return name_line(denial, hints);
-    std::string line = "callgate:   " + std::string(rules::name(denial.operation)) + ' ' +
-                       shown_name(denial.object) + " ×" + std::to_string(denial.count) + "  " +
-                       rule_text(denial);
-    if (!denial.note.empty()) line += " (" + terminal_safe(denial.note) + ')';
-    if (hints && !denial.hint.empty()) line += "  allow with: " + denial.hint;
-    return line + '\n';
-}
-
-Denial denial_of(const audit::Decision& decision, const rules::RuleSet* rules, const std::string& home,
-                 bool of_nested) {
-    const bool by_nested = is_of_nested(decision, rules, of_nested);
-    return {.object = object_text(decision),
-            .rule = rule_of(decision),
-            .program = std::string(decision.caller.executable),
-            .hint = by_nested ? "" : offered_hint(decision, rules, home),
-            .note = by_nested ? said_by_nested(note_of(decision)) : note_of(decision),
-            .operation = decision.operation,
-            .by_rule = decision.verdict.rule != nullptr,
-            .by_nested = by_nested,
-            .would = !audit::refused(decision),
-            .look_up = std::holds_alternative<rules::HostName>(decision.object),
-            .pid = decision.caller.pid,
-            .error = decision.verdict.error,
-            .count = 1};
-}
 
 /// Whether the command itself ended with a status of failure. A signal or a limit says nothing of the calls.
 bool has_failed(const RunOutcome& outcome) {

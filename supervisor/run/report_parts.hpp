@@ -23,6 +23,23 @@ struct Denial {
     std::uint64_t count = 0;
 };
 
+/// Whether the verdict is one of a nested run, for the report of the run around it. `own` are the rules that
+/// the report is about; a report of a nested run (`of_nested`) has its own default.
+[[nodiscard]] bool is_of_nested(const audit::Decision& decision, const rules::RuleSet* own, bool of_nested);
+
+/// The rule that decided, else what did.
+[[nodiscard]] std::string rule_of(const audit::Decision& decision);
+
+/// `decision` as the first denied call of its kind. `rules` and `home` are for its hint.
+[[nodiscard]] Denial denial_of(const audit::Decision& decision, const rules::RuleSet* rules,
+                               const std::string& home, bool of_nested);
+
+/// The rule, as people read of it; terminal-safe.
+[[nodiscard]] std::string rule_text(const Denial& denial);
+
+/// The line of the footer for a denial, terminal-safe.
+[[nodiscard]] std::string denial_line(const Denial& denial, bool hints);
+
 /// A line of the footer for each kind of calls that the filter refused, terminal-safe. Kinds for which
 /// libraries only probe are left out if the command succeeded.
 [[nodiscard]] std::string refusals_text(const std::vector<calls::Refusals::Seen>& refused,
