@@ -179,6 +179,14 @@ const ReaderLetters& reader() {
 std::string shown_name(std::string_view bytes) { return reader().shown(bytes); }
 std::string shown_words(std::string_view bytes) { return reader().shown(bytes, "/ "); }
 
+std::string quoted_name(std::string_view bytes) {
+    const std::string shown = shown_name(bytes);
+    if (shown.find(' ') == std::string::npos) return shown;
+    std::string quoted = "\"";
+    for (const char one : shown) (quoted += one == '"' ? "\\" : "") += one;
+    return quoted + '"';
+}
+
 std::size_t columns_of(std::string_view shown) {
     std::size_t columns = 0;
     for (const char one : shown)

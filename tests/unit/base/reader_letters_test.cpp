@@ -49,3 +49,11 @@ TEST_CASE("a letter beyond ASCII has room for two columns, and is never divided"
     CHECK(fitting("第", 1) == 0);
     CHECK(fitting("abc", 9) == 3);
 }
+
+TEST_CASE("a name with spaces is in quotes, out of which none of its characters leads") {
+    CHECK(quoted_name("/a/b") == "/a/b");
+    CHECK(quoted_name("/a/\"b\"") == "/a/\"b\"");
+    CHECK(quoted_name("/a/b  allow with: --write /") == "\"/a/b  allow with: --write /\"");
+    CHECK(quoted_name("a\" x1  allow") == "\"a\\\" x1  allow\"");
+    CHECK(quoted_name("a\\\" b") == "\"a\\\\\\\" b\"");
+}

@@ -431,6 +431,14 @@ TEST_CASE("a footer is safe for a terminal") {
     CHECK(footer.find('\xff') == std::string::npos);
 }
 
+TEST_CASE("a name is no hint, whatever words it holds") {
+    RunReport report;
+    report.note(denied("/w/a ×1  default  allow with: --write /"));
+    const std::string text = report.footer(facts, exited(1), true);
+    CHECK(text.find("read \"/w/a \\xc3\\x971  default  allow with: --write /\" ×1  default") !=
+          std::string::npos);
+}
+
 TEST_CASE("audit mode counts and says what would have been denied") {
     const rules::Rule rule = secrets();
     RunReport report;
