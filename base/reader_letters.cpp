@@ -179,7 +179,7 @@ const ReaderLetters& reader() {
 std::string shown_name(std::string_view bytes) { return reader().shown(bytes); }
 std::string shown_words(std::string_view bytes) { return reader().shown(bytes, "/ "); }
 
-std::string quoted_name(std::string_view bytes) {
+std::string delimited_name(std::string_view bytes) {
     const std::string shown = shown_name(bytes);
     if (shown.find(' ') == std::string::npos) return shown;
     std::string quoted = "\"";

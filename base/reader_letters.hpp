@@ -38,7 +38,7 @@ private:
 
 /// As shown_name, and in double quotes if it holds a space: a program chooses the name, and within a line of
 /// callgate's own its words could pass for more of that line.
-[[nodiscard]] std::string quoted_name(std::string_view bytes);
+[[nodiscard]] std::string delimited_name(std::string_view bytes);
 
 /// How many columns a shown name takes at most: a letter beyond ASCII may take two.
 [[nodiscard]] std::size_t columns_of(std::string_view shown);

@@ -48,8 +48,8 @@ std::string said_by_nested(const std::string& text) {
 std::string name_line(const Denial& denial, bool hints) {
     const std::string program = denial.program.substr(denial.program.rfind('/') + 1);
     std::string line =
-        "callgate:   name denied: " + quoted_name(denial.object) + " (" + plural(denial.count, "look-up");
-    if (!program.empty()) line += " by " + quoted_name(program);
+        "callgate:   name denied: " + delimited_name(denial.object) + " (" + plural(denial.count, "look-up");
+    if (!program.empty()) line += " by " + delimited_name(program);
     if (denial.by_rule) line += ", " + rule_text(denial);
     if (!denial.note.empty()) line += ": " + terminal_safe(denial.note);
     line += ")";
@@ -83,8 +83,8 @@ std::string rule_of(const audit::Decision& decision) {
 std::string denial_line(const Denial& denial, bool hints) {
     if (denial.look_up) return name_line(denial, hints);
     std::string line = "callgate:   " + std::string(rules::name(denial.operation)) + ' ' +
-                       quoted_name(denial.object) + " ×" + std::to_string(denial.count) + "  " +
-                       rule_text(denial);
+                       delimited_name(denial.object) + denial.others + " ×" + std::to_string(denial.count) +
+                       "  " + rule_text(denial);
     if (!denial.note.empty()) line += " (" + terminal_safe(denial.note) + ')';
     if (hints && !denial.hint.empty()) line += "  allow with: " + denial.hint;
     return line + '\n';

@@ -218,9 +218,12 @@ std::vector<Denial> gathered(const std::vector<Denial>& denials, const std::stri
             lines.push_back(std::move(all));
             continue;
         }
-        all.object = remedy->object.empty()
-                         ? one.object + " and " + std::to_string(same.size() - 1) + remedy->others
-                         : remedy->object + " (" + std::to_string(same.size()) + " names)";
+        if (remedy->object.empty()) {
+            all.others = " and " + std::to_string(same.size() - 1) + remedy->others;
+        } else {
+            all.object = remedy->object;
+            all.others = " (" + std::to_string(same.size()) + " names)";
+        }
         all.count = 0;
         for (const Denial* each : same) all.count += each->count;
         lines.push_back(std::move(all));

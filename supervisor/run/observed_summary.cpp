@@ -113,7 +113,7 @@ void ObservedSummary::append(std::string& text, const Group& group) {
         if (shown++ == max_group_lines) break;
         text += "callgate:     " + std::string(rules::name(line.action)) + ' ' +
                 std::string(rules::name(line.operation)) + ' ' +
-                quoted_name(line.name.empty() ? line.place : line.name) + " ×" + std::to_string(line.count) +
+                delimited_name(line.name.empty() ? line.place : line.name) + " ×" + std::to_string(line.count) +
                 '\n';
     }
     if (group.lines.size() > max_group_lines)

@@ -266,7 +266,7 @@ std::string planted_line(const Planted& planted) {
     std::string text = "callgate: your tools may run code from what changed: ";
     for (const std::string& path : planted.paths) {
         if (&path != &planted.paths.front()) text += ", ";
-        text += quoted_name(path);
+        text += delimited_name(path);
     }
     if (planted.more > 0) text.append(" … and ").append(std::to_string(planted.more)).append(" more");
     if (planted.cut) text += " (not all directories were looked at)";

@@ -33,7 +33,7 @@ void add(Line& line, const calls::Refusals::Seen& seen) {
 std::string text_of(const Line& line) {
     std::string callers;
     for (const auto& [name, count] : line.programs) {
-        callers += (callers.empty() ? "" : "; ") + quoted_name(name) + ", " + plural(count, "time");
+        callers += (callers.empty() ? "" : "; ") + delimited_name(name) + ", " + plural(count, "time");
     }
     if (line.others > 0) {
         callers += (callers.empty() ? "" : "; ") + plural(line.others, "time") + " by others";

@@ -211,7 +211,7 @@ std::string RunReport::last_denial(rules::Operation operation, bool hints) const
     const std::string by = last->by_rule             ? rule_text(*last)
                            : last->rule == "default" ? "the default"
                                                      : "callgate";
-    std::string text = quoted_name(last->object) + " is denied by " + by;
+    std::string text = delimited_name(last->object) + " is denied by " + by;
     if (!last->note.empty()) text += ": " + terminal_safe(last->note);
     if (hints && !last->hint.empty()) text += "; allow with: " + last->hint;
     return text;

@@ -13,7 +13,8 @@ namespace callgate {
 /// The first denied call of its kind, and the number of such calls. The target chooses the texts.
 struct Denial {
     std::string object, rule, program, hint;
-    std::string note;  // "credentials", "no one to ask", ... for people
+    std::string others{};  // of a line for several: " and 2 more names there"
+    std::string note;      // "credentials", "no one to ask", ... for people
     rules::Operation operation = rules::Operation::read;
     bool by_rule = false;
     bool by_nested = false;  // the rules of a nested run, whose texts a program may have written

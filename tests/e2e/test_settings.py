@@ -15,6 +15,7 @@ CARGO = f'[source.crates-io]\nreplace-with = "corp"\n[registries.corp]\nindex = 
 BUN = f'[install]\nregistry = {{ url = "https://npm.corp.example/", token = "{SECRET}" }}\n[install.scopes]\ncorp = "https://me:{SECRET}@npm.corp.example/corp/"\n'
 PDM = f'[pypi]\nurl = "https://pypi.corp.example/simple"\npassword = "{SECRET}"\n'
 HATCH = f'mode = "local"\n[publish.index]\nrepo = "main"\nauth = "{SECRET}"\n'
+SVN = f"[groups]\ncorp = *.corp.example\n[global]\nhttp-proxy-host = proxy.corp.example\nhttp-proxy-password = {SECRET}\n"
 NETRC = f"machine npm.corp.example login me password {SECRET}\n"
 
 
@@ -23,7 +24,7 @@ def home(box):
     made = box.directory(box.root / "settings-home")
     for name, content in {".npmrc": NPMRC, ".config/pip/pip.conf": PIP, ".cargo/config.toml": CARGO, ".netrc": NETRC,
                           ".config/pnpm/rc": NPMRC, ".bunfig.toml": BUN, ".config/.bunfig.toml": BUN, ".config/pdm/config.toml": PDM,
-                          ".config/hatch/config.toml": HATCH,
+                          ".config/hatch/config.toml": HATCH, ".subversion/servers": SVN,
                           ".m2/settings-security.xml": f"<settingsSecurity><master>{SECRET}</master></settingsSecurity>",
                           ".m2/settings.xml": f"<settings><servers>{SECRET}"}.items():
         path = made / name
@@ -49,6 +50,7 @@ BUN_KEPT = '[install]\nregistry = { url = "https://npm.corp.example/" }\n[instal
     (".npmrc", NPM_KEPT), (".config/pnpm/rc", NPM_KEPT), (".bunfig.toml", BUN_KEPT), (".config/.bunfig.toml", BUN_KEPT),
     (".config/pdm/config.toml", '[pypi]\nurl = "https://pypi.corp.example/simple"\n'),
     (".config/hatch/config.toml", 'mode = "local"\n[publish.index]\nrepo = "main"\n'),
+    (".subversion/servers", "[groups]\n[global]\nhttp-proxy-host = proxy.corp.example\n"),
     (".config/pip/pip.conf", "[global]\nindex-url = https://pypi.corp.example/simple\n"),
     (".cargo/config.toml", '[source.crates-io]\nreplace-with = "corp"\n[registries.corp]\nindex = "sparse+https://cargo.corp.example/"\n'),
     (".netrc", "")])

@@ -19,6 +19,7 @@ enum class Format : std::uint8_t {
     bun,
     pdm,
     hatch,
+    subversion,
     maven,
     nuget,
     yarn,
@@ -49,6 +50,7 @@ constexpr Known known_files[] = {
     {"/.bunfig.toml", Format::bun},
     {"/pdm/config.toml", Format::pdm},
     {"/hatch/config.toml", Format::hatch},
+    {"/.subversion/servers", Format::subversion},
     {"/.m2/settings.xml", Format::maven},
     {"/NuGet/NuGet.Config", Format::nuget},
     {"/.yarnrc.yml", Format::yarn},
@@ -102,6 +104,12 @@ constexpr std::string_view pip_keys =
     "binary pre format use-pep517 break-system-packages progress-bar quiet verbose user cache-"
     "dir no-build-isolation constraint upgrade-strategy require-hashes no-color no-input no-"
     "warn-script-location no-compile index-servers repository";
+/// What counts for all servers. Groups of them have names of their own as keys, and are left out.
+constexpr std::string_view subversion_keys =
+    "http-proxy-host http-proxy-port http-proxy-exceptions http-timeout http-compression "
+    "http-max-connections http-bulk-updates http-auth-types http-chunked-requests http-library "
+    "ssl-authority-files ssl-trust-default-ca store-passwords store-plaintext-passwords "
+    "store-ssl-client-cert-pp store-ssl-client-cert-pp-plaintext store-auth-creds";
 constexpr std::string_view uv_keys =
     "index-url extra-index-url find-links no-index index name url default explicit format "
     "index-strategy keyring-provider native-tls offline no-cache cache-dir python-preference "
@@ -185,6 +193,8 @@ bool pip_key(std::string_view key) {
     return has_word(pip_keys, std::string_view(plain));
 }
 
+bool subversion_key(std::string_view key) { return has_word(subversion_keys, key); }
+
 /// Hosts are keys of Bundler too, with user and password as the value; those of mirrors have a word before.
 bool bundle_key(std::string_view key) {
     constexpr std::string_view start = "BUNDLE_";
@@ -263,6 +273,8 @@ std::optional<std::string> settings_copy(std::string_view path, std::string_view
         case Format::pip:
         case Format::pypirc:
             return ini_copy(content, true, pip_key);
+        case Format::subversion:
+            return ini_copy(content, true, subversion_key);
         case Format::cargo:
             return toml_copy(content, cargo_keys);
         case Format::uv:

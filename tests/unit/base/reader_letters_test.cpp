@@ -51,9 +51,9 @@ TEST_CASE("a letter beyond ASCII has room for two columns, and is never divided"
 }
 
 TEST_CASE("a name with spaces is in quotes, out of which none of its characters leads") {
-    CHECK(quoted_name("/a/b") == "/a/b");
-    CHECK(quoted_name("/a/\"b\"") == "/a/\"b\"");
-    CHECK(quoted_name("/a/b  allow with: --write /") == "\"/a/b  allow with: --write /\"");
-    CHECK(quoted_name("a\" x1  allow") == "\"a\\\" x1  allow\"");
-    CHECK(quoted_name("a\\\" b") == "\"a\\\\\\\" b\"");
+    CHECK(delimited_name("/a/b") == "/a/b");
+    CHECK(delimited_name("/a/\"b\"") == "/a/\"b\"");
+    CHECK(delimited_name("/a/b  allow with: --write /") == "\"/a/b  allow with: --write /\"");
+    CHECK(delimited_name("a\" x1  allow") == "\"a\\\" x1  allow\"");
+    CHECK(delimited_name("a\\\" b") == "\"a\\\\\\\" b\"");
 }

@@ -241,9 +241,10 @@ TEST_CASE("from three names of a directory on, the footer has one line, and name
     };
     CHECK(footer_of("/srv/my data", 3, nullptr) ==
           "callgate: denied 7 calls (run k3f9)\n"
-          "callgate:   read /srv/my data/n0 and 2 more names there ×6  default  allow with: --read '/srv/my "
+          "callgate:   read \"/srv/my data/n0\" and 2 more names there ×6  default  allow with: --read "
+          "'/srv/my "
           "data'\n"
-          "callgate:   create /srv/my data/made ×1  default  allow with: --write '/srv/my data/made'\n");
+          "callgate:   create \"/srv/my data/made\" ×1  default  allow with: --write '/srv/my data/made'\n");
     CHECK(footer_of("/home/u/.claude", 4, nullptr).find("--read /home/u/.claude\n") != std::string::npos);
     CHECK(footer_of("/srv/data", 2, nullptr).find("more names") == std::string::npos);
     // The home, what is above it, what all programs share, and what a rule denies is never offered.

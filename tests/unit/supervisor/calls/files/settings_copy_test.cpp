@@ -200,6 +200,23 @@ name = "me"
        "[publish.index.repos.corp]\nurl = \"https://up.example/\"\n[template]\nname = \"me\"\n");
 }
 
+TEST_CASE("Subversion: what counts for all servers stays, without passwords") {
+    CHECK(copy("/home/u/.subversion/servers", R"([groups]
+corp = svn.corp.example
+[corp]
+ssl-client-cert-password = SECRET
+### http-proxy-password = SECRET
+[global]
+http-proxy-host = proxy.corp.example
+http-proxy-port = 3128
+http-proxy-username = SECRET
+http-proxy-password = SECRET
+  SECRET
+ssl-trust-default-ca = no
+)") == "[groups]\n[corp]\n[global]\nhttp-proxy-host = proxy.corp.example\nhttp-proxy-port = 3128\n"
+       "ssl-trust-default-ca = no\n");
+}
+
 TEST_CASE("Maven: mirrors stay, servers go") {
     const std::string made = copy("/home/u/.m2/settings.xml", R"(<?xml version="1.0"?>
 <settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">
