@@ -36,8 +36,8 @@ private:
 [[nodiscard]] std::string shown_name(std::string_view bytes);
 [[nodiscard]] std::string shown_words(std::string_view bytes);
 
-/// As shown_name, and in double quotes if it holds a space: a program chooses the name, and within a line of
-/// callgate's own its words could pass for more of that line.
+/// As shown_name, and in double quotes if it holds a space. A program chooses the name, and its words could
+/// pass for more of the line in which it stands.
 [[nodiscard]] std::string delimited_name(std::string_view bytes);
 
 /// How many columns a shown name takes at most: a letter beyond ASCII may take two.

@@ -104,7 +104,7 @@ constexpr std::string_view pip_keys =
     "binary pre format use-pep517 break-system-packages progress-bar quiet verbose user cache-"
     "dir no-build-isolation constraint upgrade-strategy require-hashes no-color no-input no-"
     "warn-script-location no-compile index-servers repository";
-/// What counts for all servers. Groups of them have names of their own as keys, and are left out.
+/// These count for all servers. Groups of servers have names of their own as keys, and are left out.
 constexpr std::string_view subversion_keys =
     "http-proxy-host http-proxy-port http-proxy-exceptions http-timeout http-compression "
     "http-max-connections http-bulk-updates http-auth-types http-chunked-requests http-library "
