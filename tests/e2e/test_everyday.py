@@ -104,7 +104,7 @@ zsh -c 'echo in zsh' ## in zsh
 zsh -ilc 'echo in zsh' 2>/dev/null ## in zsh
 zsh -c 'autoload -U compinit; compinit; echo completes' ## completes
 fish -c 'echo in fish' ## in fish
-echo exit | TERM=dumb script -qec fish typescript; grep -cE 'universal variable|cannot create' typescript || echo quiet ## quiet ## ended 1 process that the command left running
+echo exit | TERM=dumb script -qec fish typescript; grep -cE 'universal variable|cannot create' typescript || echo quiet ## quiet ## ended \d process(es)? that the command left running
 sh script.sh ## from the script
 git status --short ## notes
 git log --oneline ## begin

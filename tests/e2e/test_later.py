@@ -477,7 +477,7 @@ def test_what_the_users_settings_of_git_run_is_named(box):
         assert box.run(["git", "config", key, value], supervised=False, cwd=there).code == 0
     result = box.run(["/bin/sh", "-ec", "for one in tools/*; do echo 'touch ran' >> \"$one\"; done"], options=["--ask", "never"], cwd=there)
     assert result.errors == "callgate: your tools may run code from what changed: tools/alias.sh, tools/clean.sh, tools/watch.sh, " \
-        "tools/with space.sh\n", result.describe()
+        '"tools/with space.sh"\n', result.describe()
     box.run(["git", "status"], supervised=False, cwd=there)
     assert (there / "ran").exists()
 
