@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -44,14 +45,23 @@ std::vector<rules::IpAddress> own_addresses() {
     return found;
 }
 
-bool is_own_address(const rules::IpAddress& address) {
-    if (!check_enabled("new-addresses")) return false;
+std::vector<rules::IpAddress> own_among(const std::vector<rules::IpAddress>& addresses) {
+    if (addresses.empty()) return {};
+    std::vector<rules::IpAddress> found;
     try {
         const std::vector<rules::IpAddress> own = own_addresses();
-        return std::find(own.begin(), own.end(), address) != own.end();
+        std::ranges::copy_if(addresses, std::back_inserter(found), [&own](const rules::IpAddress& one) {
+            const rules::IpAddress plain = one.v6 ? rules::make_ipv6(one.bytes) : one;  // it may be mapped
+            return std::ranges::find(own, plain) != own.end();
+        });
     } catch (const std::runtime_error&) {
-        return true;
+        return addresses;
     }
+    return found;
+}
+
+bool is_own_address(const rules::IpAddress& address) {
+    return check_enabled("new-addresses") && !own_among({address}).empty();
 }
 
 }  // namespace callgate

@@ -15,6 +15,10 @@ namespace callgate {
 /// Each address once. Any thread. Throws std::runtime_error where the kernel does not tell.
 [[nodiscard]] std::vector<rules::IpAddress> own_addresses();
 
+/// Finds those of `addresses` that an interface has now, mapped ones as well; all of them where the kernel
+/// does not tell. Any thread.
+[[nodiscard]] std::vector<rules::IpAddress> own_among(const std::vector<rules::IpAddress>& addresses);
+
 /// Whether an interface has `address` now. It is so where the kernel does not tell. Any thread.
 [[nodiscard]] bool is_own_address(const rules::IpAddress& address);
 

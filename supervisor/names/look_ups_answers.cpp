@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <iterator>
-#include <stdexcept>
 
 #include "base/test_switch.hpp"
 #include "base/unique_fd.hpp"
@@ -27,22 +25,6 @@ constexpr std::uint32_t max_ttl = 3600;
 /// Types that are passed on, for names that are allowed: MX, TXT, SRV, NS, SOA, CAA, NAPTR, TLSA, SSHFP, DS,
 /// and CNAME.
 constexpr std::array<std::uint16_t, 11> passed_types{15, 16, 33, 2, 6, 257, 35, 52, 44, 43, type_cname};
-
-/// Finds those that are addresses of this machine; all of them where the kernel does not say it.
-std::vector<rules::IpAddress> own_among(const std::vector<rules::IpAddress>& addresses) {
-    if (addresses.empty() || !check_enabled("rebinding-own")) return {};
-    std::vector<rules::IpAddress> found;
-    try {
-        const std::vector<rules::IpAddress> own = own_addresses();
-        std::ranges::copy_if(addresses, std::back_inserter(found), [&own](const rules::IpAddress& one) {
-            const rules::IpAddress plain = one.v6 ? rules::make_ipv6(one.bytes) : one;  // it may be mapped
-            return std::ranges::find(own, plain) != own.end();
-        });
-    } catch (const std::runtime_error&) {
-        return addresses;
-    }
-    return found;
-}
 
 bool passes(std::uint16_t type) { return std::ranges::find(passed_types, type) != passed_types.end(); }
 
@@ -104,7 +86,8 @@ void LookUps::take_found(const std::string& name, std::uint16_t type, Known& kno
         known.found.addresses.clear();
     if (known.found.addresses.size() > Bindings::max_per_name)
         known.found.addresses.resize(Bindings::max_per_name);
-    known.own = own_among(known.found.addresses);  // once for all who ask while it counts
+    // Once for all who ask while it counts.
+    if (check_enabled("rebinding-own")) known.own = own_among(known.found.addresses);
 }
 
 /// An alias is not a name of the address, but a name that is denied stays denied behind one. Asked for each
