@@ -34,7 +34,6 @@
 #include "supervisor/decide/observe.hpp"
 #include "supervisor/decide/parties.hpp"
 #include "supervisor/kernel/target_memory.hpp"
-#include "supervisor/names/service.hpp"
 
 namespace callgate::calls {
 
@@ -252,10 +251,7 @@ void handle_bind(NetworkCall& context) {
     if (!context.call.waiting()) return;
     if (!address) return refuse(context, *socket, address.error().value());
     if (socket->kind.internet()) {
-        // A socket of the room reaches nothing, and nothing reaches it.
-        if (socket->kind.type == SOCK_DGRAM && context.network.look_ups != nullptr &&
-            context.network.look_ups->holds(socket->fd.get()))
-            return bind_to(context, *socket, *address, 0);
+        if (is_of_room(context, *socket)) return bind_to(context, *socket, *address, 0);
         const auto endpoint = endpoint_of(*address, socket->kind, Role::local);
         if (endpoint) return bind_named(context, *socket, *address, *endpoint);
     }

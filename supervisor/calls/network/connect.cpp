@@ -221,9 +221,7 @@ void connect_internet(NetworkCall& context, Connecting& call) {
     if (!endpoint) return connect_unchecked(context, call.socket, call.address);
     names::Service* const look_ups = context.network.look_ups;
     const bool stream = call.socket.kind.type == SOCK_STREAM;
-    // A socket of the room reaches nothing that would have to be judged.
-    if (look_ups != nullptr && !stream && look_ups->holds(call.socket.fd.get()))
-        return connect_unchecked(context, call.socket, call.address);
+    if (is_of_room(context, call.socket)) return connect_unchecked(context, call.socket, call.address);
     auto names = look_ups == nullptr ? nullptr : look_ups->names_of(endpoint->address);
     if (look_ups != nullptr && !look_up_again(context, call, *endpoint, names)) return;
     if (names) endpoint->names = *names;

@@ -16,6 +16,7 @@
 
 #include "base/test_switch.hpp"
 #include "supervisor/calls/network/ports_in_use.hpp"
+#include "supervisor/names/service.hpp"
 
 namespace callgate::calls {
 
@@ -68,6 +69,11 @@ Result<GivenPath> unix_path(NetworkCall& context, const std::string& name) {
     given.base = std::move(*base);
     given.directory = &context.buffers.directory;
     return given;
+}
+
+bool is_of_room(const NetworkCall& context, const PinnedSocket& socket) {
+    const names::Service* const look_ups = context.network.look_ups;
+    return look_ups != nullptr && socket.kind.type == SOCK_DGRAM && look_ups->holds(socket.fd.get());
 }
 
 Result<UnixPeer> find_unix_peer(NetworkCall& context, const std::string& name) {

@@ -23,6 +23,10 @@ struct PinnedSocket {
 /// The socket that is descriptor `number` of the caller. EBADF, ENOTSOCK; errors of pidfd_getfd(2).
 [[nodiscard]] Result<PinnedSocket> pin_socket(NetworkCall& context, int number);
 
+/// Whether it is a UDP socket of the room (names/room.hpp), which reaches nothing that would have to be
+/// judged.
+[[nodiscard]] bool is_of_room(const NetworkCall& context, const PinnedSocket& socket);
+
 /// The unix socket that a path leads to. It lives as long as the call.
 struct UnixPeer {
     GivenPath given;

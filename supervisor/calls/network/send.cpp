@@ -20,7 +20,6 @@
 #include "supervisor/calls/network/sending.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
 #include "supervisor/kernel/target_memory.hpp"
-#include "supervisor/names/service.hpp"
 
 namespace callgate::calls {
 
@@ -42,8 +41,7 @@ int Sending::judge_internet() {
     // The kernel itself refuses an address that names no endpoint. AF_UNSPEC on IPv6 goes where connect was
     // judged to go.
     if (!endpoint) return 0;
-    // A socket of the room reaches nothing that would have to be judged (connect.cpp).
-    if (context_.network.look_ups != nullptr && context_.network.look_ups->holds(socket_.fd.get())) return 0;
+    if (is_of_room(context_, socket_)) return 0;
     Subject subject;
     subject.operations = Operation::connect;
     subject.object = *endpoint;
