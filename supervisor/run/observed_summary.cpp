@@ -73,8 +73,8 @@ void ObservedSummary::note(const audit::Decision& decision) {
     Key key{std::string(decision.verdict.rule == nullptr ? rules::name(decision.verdict.decided_by)
                                                          : decision.verdict.rule_name()),
             decision.verdict.action, decision.operation, place_of(decision)};
-    const std::lock_guard guard(lock_);
     std::string name = object_text(decision);
+    const std::lock_guard guard(lock_);
     if (const auto known = counts_.find(key); known != counts_.end()) {
         ++known->second.count;
         if (known->second.name != name) known->second.others = true;
@@ -113,8 +113,8 @@ void ObservedSummary::append(std::string& text, const Group& group) {
         if (shown++ == max_group_lines) break;
         text += "callgate:     " + std::string(rules::name(line.action)) + ' ' +
                 std::string(rules::name(line.operation)) + ' ' +
-                delimited_name(line.name.empty() ? line.place : line.name) + " ×" + std::to_string(line.count) +
-                '\n';
+                delimited_name(line.name.empty() ? line.place : line.name) + " ×" +
+                std::to_string(line.count) + '\n';
     }
     if (group.lines.size() > max_group_lines)
         text += "callgate:     " + more(group.lines.size() - max_group_lines);
