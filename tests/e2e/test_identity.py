@@ -81,6 +81,32 @@ def test_a_size_limit_holds_whoever_the_caller_is(box):
     assert (box.tree / "file").stat().st_size == 9
 
 
+MANY = """
+import os, sys
+name, times = sys.argv[1], int(sys.argv[2])
+def open_often():
+    for _ in range(times): os.close(os.open(name, os.O_RDONLY))
+os.seteuid(65534); open_often()
+os.seteuid(0); open_often()
+"""
+
+
+@ROOT
+def test_a_log_of_several_segments_goes_on_whoever_the_caller_is(box):
+    """The second segment is due while another user calls, who could not make it. Names of nearly 4 kB fill the first soon."""
+    deep = box.tree
+    for _ in range(17):
+        deep = box.directory(deep / ("d" * 200))
+    box.file(deep / "file", b"x")
+    result = box.run([PYTHON, "-S", "-c", MANY, str(deep / "file"), "9000"], everything(box), options=["--keep-capabilities=users"], audit=False)
+    assert result.code == 0 and "could not be" not in result.errors, result.describe()
+    first = Path(result.report["audit"]["file"])
+    second = first.with_name(first.name.replace(".jsonl", ".2.jsonl"))
+    assert first.stat().st_size > 64 << 20 and (second.stat().st_uid, second.stat().st_mode & 0o777) == (0, 0o600), result.describe()
+    whole = box.run([box.callgate, "audit", "verify", "--head", result.report["audit"]["head"], str(first)], supervised=False)
+    assert whole.code == 0 and f"{result.report['audit']['records']} records" in whole.text, whole.describe()
+
+
 @ROOT
 def test_another_user_has_the_temporary_directory_that_is_named_for_it(box):
     shared = box.directory(box.root / "shared")

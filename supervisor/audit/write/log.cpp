@@ -1,6 +1,7 @@
 #include "supervisor/audit/write/log.hpp"
 
 #include <fcntl.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -54,6 +55,9 @@ struct Log::State {
     [[nodiscard]] bool segment_is_full(std::size_t more) const {
         return directory.valid() && segment_size > 0 && segment_size + more > options.segment_bytes;
     }
+    /// False: the calling thread acts as another user, or in a container with users of its own. It could not
+    /// make the next segment, or not as this log's user. A full one then goes on until another thread writes.
+    [[nodiscard]] bool acts_as_owner() const;
 
     const Options options;
     UniqueFd directory;      // valid only in directory mode
@@ -193,7 +197,7 @@ void Log::State::checkpoint_if_due() {
 
 Result<std::uint64_t> Log::State::put(Buffer& line, std::size_t sequence_at, bool with_signature) {
     if (const int error = lost.load(std::memory_order_relaxed); error != 0) return errno_code(error);
-    if (segment_is_full(line.size())) {
+    if (segment_is_full(line.size()) && acts_as_owner()) {
         if (const int error = rotate(); error != 0) return errno_code(error);
     }
     const std::uint64_t sequence = records.load(std::memory_order_relaxed) + 1;
@@ -240,6 +244,12 @@ void Log::State::cut_back(std::size_t written) {
     struct stat status {};
     if (end < 0 || ::fstat(fd.get(), &status) != 0 || status.st_size != end) return;
     if (::ftruncate(fd.get(), end - static_cast<off_t>(written)) == 0) torn = false;
+}
+
+bool Log::State::acts_as_owner() const {
+    struct stat status {};
+    const auto user = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));  // it changes nothing
+    return ::fstat(fd.get(), &status) == 0 && status.st_uid == user;
 }
 
 int Log::State::rotate() {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -271,6 +272,23 @@ TEST_CASE("a full segment is followed by the next, and numbers go on") {
     }
     CHECK(segments > 2);
     CHECK(expected == 10);
+}
+
+TEST_CASE("a thread that acts as another user begins no segment") {
+    if (::geteuid() != 0) return;  // only root becomes another user
+    const TemporaryDirectory base;
+    auto log =
+        Log::in_directory(base / "state", {.run = "k3f9", .mode = Mode::enforce, .segment_bytes = 2000});
+    REQUIRE(log);
+    const std::string first = (*log)->path(), second = first.substr(0, first.size() - 6) + ".2.jsonl";
+    ::setfsuid(65534);
+    for (int index = 0; index < 5; ++index) CHECK((*log)->record(decision()));
+    ::setfsuid(0);
+    CHECK(fs::file_size(first) > 2000);
+    CHECK_FALSE(fs::exists(second));
+    CHECK((*log)->record(decision()));
+    CHECK(lines(first).size() == 5);
+    CHECK(lines(second).size() == 1);
 }
 
 TEST_CASE("beyond RLIMIT_FSIZE a record fails with EFBIG and only whole lines are left") {
