@@ -97,14 +97,14 @@ def test_a_package_manager_works_on_its_first_try(box, tool):
 def test_pnpm_locks_its_store_and_leaves_nothing_else_beside_it(box):
     """It locks in /tmp whatever TMPDIR says, and tries in each directory above the project whether it can link from there."""
     locks = Path(f"/tmp/pnpm-store-operation-locks-callgate-{box.user.uid}-{os.getpid()}")
-    store = "printenv PNPM_HOME pnpm_config_store_dir pnpm_config_state_dir | grep -c ^$TMPDIR/"
+    store = "printenv PNPM_HOME pnpm_config_store_dir pnpm_config_state_dir __UNSAFE_EXPO_HOME_DIRECTORY WRANGLER_LOG_PATH | grep -c ^$TMPDIR/"
     tried = "mkdir -m 700 LOCKS && chmod 700 LOCKS && flock LOCKS/all.lock echo locked; (: >../_tmp_12_3a) 2>/dev/null; echo x 2>/dev/null >LOCKS/other"
     line = ["/bin/sh", "-c", f"{store}; {tried}".replace("LOCKS", str(locks))]
     bare = box.run(["/bin/sh", "-c", f"({tried}); ls {locks}; rm -r {locks} ../_tmp_12_3a".replace("LOCKS", str(locks))], supervised=False, cwd=box.tree)
     assert bare.text == "locked\nall.lock\nother\n", bare.describe()
     try:
         result = box.run(line, None, options=["-p", "node+net", "--ask", "never"])
-        assert result.text == "3\nlocked\n" and [one.name for one in locks.iterdir()] == ["all.lock"], result.describe()
+        assert result.text == "5\nlocked\n" and [one.name for one in locks.iterdir()] == ["all.lock"], result.describe()
         (told,) = [one for one in result.errors.splitlines() if one.startswith("callgate:   ")]
         assert f"create {locks}/other" in told, result.describe()
         assert {one["rule"]["name"] for one in result.decisions(verdict="deny")} == {"node.pnpm-probes", "default"}, result.describe()
