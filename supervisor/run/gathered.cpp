@@ -3,7 +3,8 @@
 // A program that is kept from one name of a directory is often kept from the next one. Whoever allows each by
 // its own option never ends. So from the third name on, the directory is named. Some directories hold more
 // than one program's files, as the home does. There a pattern is named, if the names differ only in parts
-// that a program makes up. A temporary name is another one in each run, so its pattern is named at once.
+// that a program makes up. A temporary name is another one in each run, so its pattern is named at once, or
+// from the third name on where one could be a word.
 // Rules that deny go on to hold, whatever an option allows.
 //
 // ps(1) asks for the same file of every process. That is one line too, though no option allows it.
@@ -82,21 +83,33 @@ std::string name_pattern(std::string_view name) {
     return starred && letters >= enough_letters ? pattern : "";
 }
 
-/// "lua_??????" for a name that mkstemp(3) has made up; "" for every other one.
-std::string temporary_pattern(std::string_view name) {
-    constexpr std::size_t made_up = 6;
+/// A pattern for a name that mkstemp(3) has made up, and the number of names that show it to be one. "" for
+/// every other name.
+struct Temporary {
+    std::string pattern;
+    std::size_t from = enough;
+};
+
+/// "lua_??????" by one name alone. "dif??????" and "job.????????" by several, because one could be a word.
+Temporary temporary_pattern(std::string_view name) {
+    constexpr std::size_t usual = 6, longest = 12, enough_letters = 3;
+    const std::size_t after = name.find_last_of(".-_") + 1;  // 0 if there is none
+    const std::size_t run = name.size() - after;
+    const bool separated = after != 0 && run >= usual && run <= longest;
+    const std::size_t made_up = separated ? run : usual;
     if (name.size() <= made_up + 1) return {};
     const std::string_view kept = name.substr(0, name.size() - made_up), rest = name.substr(kept.size());
     const auto has = [&](char first, char last) {
         return std::ranges::any_of(rest, [=](char one) { return one >= first && one <= last; });
     };
-    const bool all = std::ranges::all_of(rest, [](char one) {
-        return (one >= '0' && one <= '9') || (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z');
-    });
-    if (!all || !has('A', 'Z') || !(has('a', 'z') || has('0', '9')) ||
-        std::string_view(".-_").find(kept.back()) == std::string_view::npos)
+    const auto is_letter = [](char one) { return (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z'); };
+    const bool all =
+        std::ranges::all_of(rest, [&](char one) { return (one >= '0' && one <= '9') || is_letter(one); });
+    if (!all || !has('A', 'Z') || !(has('a', 'z') || has('0', '9'))) return {};
+    const bool at_once = separated && made_up == usual;
+    if (!at_once && std::ranges::count_if(kept, is_letter) < static_cast<std::ptrdiff_t>(enough_letters))
         return {};
-    return rules::quote_glob(kept) + std::string(made_up, '?');
+    return {rules::quote_glob(kept) + std::string(made_up, '?'), at_once ? 1 : enough};
 }
 
 bool holds_temporary_files(std::string_view directory) {
@@ -181,13 +194,13 @@ std::optional<Remedy> remedy_of(const Denial& denial, const std::vector<Denial>&
     const std::string directory(containing(denial.object));
     if (belongs_together(directory, home)) return Remedy{std::string(option) + shell_quote(directory), ""};
     const std::string name = after_slash(denial.object);
-    const std::string temporary = holds_temporary_files(directory) ? temporary_pattern(name) : "";
-    const std::string pattern = temporary.empty() ? name_pattern(name) : temporary;
+    const Temporary temporary = holds_temporary_files(directory) ? temporary_pattern(name) : Temporary{};
+    const std::string pattern = temporary.pattern.empty() ? name_pattern(name) : temporary.pattern;
     if (pattern.empty()) return std::nullopt;
     Remedy remedy;
     remedy.object = directory + '/' + pattern;
     remedy.option = std::string(option) + shell_quote("glob:" + remedy.object);
-    if (!temporary.empty()) remedy.from = 1;
+    remedy.from = temporary.from;
     return remedy;
 }
 

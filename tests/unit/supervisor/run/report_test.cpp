@@ -355,6 +355,27 @@ TEST_CASE("the pattern of temporary names is named at once") {
     }
 }
 
+TEST_CASE("three names show the pattern of temporary names where one could be a word") {
+    const auto lines_of = [](std::initializer_list<const char*> names) {
+        RunReport report;
+        for (const char* name : names)
+            report.note(denied(std::string("/tmp/") + name, nullptr, Operation::create));
+        return report.footer(facts, exited(0), true);
+    };
+    const std::string short_part(6, '?'), long_part(10, '?');
+    CHECK(lines_of({"difApGBKF", "dif9x0aZ1", "difw4Yskd"}) ==
+          "callgate: denied 3 calls (run k3f9)\n"
+          "callgate:   create /tmp/dif" +
+              short_part + " (3 names) ×3  default  allow with: --write 'glob:/tmp/dif" + short_part + "'\n");
+    CHECK(lines_of({"job.ApGBKF9x0a", "job.Z1w4YskdQQ", "job.bbbBBB0000"})
+              .find("'glob:/tmp/job." + long_part + "'") != std::string::npos);
+    // Two names, words, names of different programs, and names that say too little about their program.
+    CHECK(line_count(lines_of({"difApGBKF", "dif9x0aZ1"})) == 3);
+    CHECK(line_count(lines_of({"difference", "difficulty", "diffusions"})) == 4);
+    CHECK(line_count(lines_of({"oneApGBKF", "two9x0aZ1", "sixw4Yskd"})) == 4);
+    CHECK(line_count(lines_of({"aApGBKF", "a9x0aZ1", "aw4Yskd"})) == 4);
+}
+
 TEST_CASE("the footer names a file of all processes in one line") {
     const rules::Rule rule = secrets();
     RunReport report;
