@@ -28,12 +28,20 @@ struct NothingToCheck {
     int operator()(const Object&) const { return 0; }
 };
 
+/// What a descriptor must do for this change of its file without a name. Taking bits from the mode opens
+/// nothing, and bash does so by the reading descriptor of each long here-document.
+inline rules::Operation access_to_change(const FileCall& context, const Object& object) {
+    if (context.entry.mode < 0) return rules::Operation::modify;
+    const auto mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
+    return (mode & ~object.status.st_mode) == 0 ? rules::Operation::read : rules::Operation::modify;
+}
+
 /// Judges `metadata` on a described object and runs `act(object)`: 0, or -1 with errno.
 template <class Act>
 void judge_and_change(FileCall& context, Object object, const audit::CallInput& input, Act act) {
     std::uint64_t sequence = 0;
     bool own = false;
-    if (!object.unnamed && !holds_open(context, object, rules::Operation::modify)) {
+    if (!object.unnamed && !holds_open(context, object, access_to_change(context, object))) {
         Subject subject;
         subject.operations = rules::Operation::metadata;
         subject.object = rules::FileObject{object.path, object.unlinked};
