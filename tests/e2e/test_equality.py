@@ -414,6 +414,9 @@ text = 'line of a document\\n' * 10000
 script = 'cat /dev/stdin <<END\\n' + text + 'END\\n'
 here = {'PATH': '/usr/bin:/bin', 'TMPDIR': os.getcwd()}
 print(subprocess.run(['/bin/bash'], input=script, env=here, stdout=subprocess.PIPE, text=True).stdout == text)
+for flags in (os.O_RDONLY, os.O_PATH):
+    one = removed(flags)
+    print([(attempt(os.chmod, f'/proc/self/fd/{one}', mode), oct(os.fstat(one).st_mode)) for mode in (0o400, 0o600, 0)])
 """
 CLOSED = ["Permission denied 0o100600 Permission denied Permission denied", "Permission denied Permission denied"]
 
@@ -426,11 +429,14 @@ def test_a_file_without_a_name_is_open_to_who_has_it_open(box, rules):
     native = box.run(line, supervised=False, cwd=box.directory(box.tree / "bare"))
     result = box.run(line, contested(box) if rules == "contested" else None, cwd=box.directory(box.tree / "under"))
     bare, under = native.text.splitlines(), result.text.splitlines()
-    assert native.code == 0 and len(bare) == 7 and bare[3].endswith("True True True") and bare[6] == "True", native.describe()
-    assert under[:2] == bare[:2] and under[5:] == bare[5:], result.describe()
+    assert native.code == 0 and len(bare) == 9 and bare[3].endswith("True True True") and bare[6] == "True", native.describe()
+    assert under[:2] == bare[:2] and under[5:7] == bare[5:7], result.describe()
     assert under[2].endswith("None None False True False") and under[2].startswith("None 0o100640"), result.describe()
     assert under[3].startswith(CLOSED[0]) and under[3].endswith(f"{CLOSED[1]} True False False"), result.describe()
     assert under[4].endswith("False False False"), result.describe()
+    assert under[7] == "[(None, '0o100400'), ('Permission denied', '0o100400'), (None, '0o100000')]", result.describe()
+    assert under[8] == str([("Permission denied", "0o100600")] * 3), result.describe()
+    assert not [one for one in result.decisions(verdict="deny") if one["process"]["executable"].endswith("/bash")], result.describe()
 
 
 def make_socket_tree(tree) -> None:
@@ -474,3 +480,78 @@ def test_a_socket_of_each_listed_kind_can_be_made(box):
     under = box.run(["/usr/bin/python3", "-c", script], contested(box))
     assert bare.code == 0 and socket.if_nameindex()
     assert (under.code, under.out) == (bare.code, bare.out), under.describe()
+
+
+# Names of two mounts: a rename and a link from one to the other, of what is there and of what is missing.
+ACROSS = r"""
+import errno, os, sys
+def attempt(call, old, new):
+    try:
+        call(old, new)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"
+for old in ("other/file", "other/directory", "other/missing"):
+    for new in ("here", "full", "absent/x"):
+        print(old, new, attempt(os.rename, old, new), attempt(os.link, old, new))
+print("back", attempt(os.rename, "file", "other/moved"), attempt(os.link, "file", "other/moved"))
+print("layers", attempt(os.link, "layers/low", "layers/linked"), attempt(os.rename, "layers/low", "layers/moved"))
+"""
+
+
+@pytest.fixture
+def mounts(box, request):
+    """In the work directory `other`, a mount of its own kind, and `layers`, whose files have other device numbers than their directory."""
+    if os.geteuid() != 0:
+        pytest.skip("a file system is mounted by root")
+    made = []
+
+    def mount(*words: str) -> None:
+        done = subprocess.run(["mount", *words], capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"no such mount here: {done.stderr}")
+        made.append(words[-1])
+
+    try:
+        beside = box.directory(box.root / "beside")
+        for name in ("other", "layers"):
+            box.directory(box.tree / name)
+        mount("-t", "tmpfs", "none", str(beside))
+        for name in ("other", "low"):
+            box.directory(beside / name)
+        mount("--bind", str(beside / "other" if request.param == "tmpfs" else box.directory(box.root / "same")), str(box.tree / "other"))
+        box.file(beside / "low/low", b"x")
+        upper = box.directory(box.root / "upper")
+        mount("-t", "tmpfs", "none", str(upper))
+        for name in ("up", "work"):
+            box.directory(upper / name)
+        mount("-t", "overlay", "-o", f"lowerdir={beside}/low,upperdir={upper}/up,workdir={upper}/work,xino=off", "none", str(box.tree / "layers"))
+        assert os.stat(box.tree / "layers").st_dev != os.stat(box.tree / "layers/low").st_dev
+        yield
+    finally:
+        for place in reversed(made):
+            subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.parametrize("mounts", ["tmpfs", "bind"], indirect=True)
+def test_names_of_two_mounts_answer_as_natively_and_are_no_denial(box, mounts):
+    """Also where the rules would refuse such a move: what the kernel refuses to everybody is no matter of theirs. Device numbers do
+    not tell one mount from another."""
+    def prepare() -> None:
+        for name in ("linked", "moved"):
+            (box.tree / "layers" / name).unlink(missing_ok=True)
+        for name in ("file", "full", "other/file", "layers/low"):
+            if not (box.tree / name).exists():
+                box.file(box.tree / name, b"x")
+        (box.tree / "other/directory").mkdir(exist_ok=True)
+
+    line = ["/usr/bin/python3", "-c", ACROSS]
+    rules = contested(box, {"id": "fewer-rights", "deny": "execute", "path": f"{box.tree}/other/**"},
+                      {"id": "more-rights", "allow": "execute", "path": f"{box.tree}/**"})
+    prepare()
+    bare = box.run(line, supervised=False)
+    prepare()
+    supervised = box.run(line, rules)
+    assert bare.code == 0 and "layers done done" in bare.text and "other/missing here EXDEV ENOENT" in bare.text, bare.describe()
+    assert supervised.text == bare.text, f"{bare.describe()}\n{supervised.describe()}"
+    assert not supervised.decisions(verdict="deny"), supervised.describe()

@@ -63,6 +63,16 @@ int link_pin(FileCall& context, int pin, const Place& place) {
     });
 }
 
+/// Whether the kernel refuses a name in `other` to what lies in `one` (EXDEV). Device numbers do not tell:
+/// those of overlayfs differ within one mount, and those of two bind mounts are the same.
+bool of_other_mount(int one, int other) {
+    struct statx first {};
+    struct statx second {};
+    return ::statx(one, "", AT_EMPTY_PATH, STATX_MNT_ID, &first) == 0 &&
+           ::statx(other, "", AT_EMPTY_PATH, STATX_MNT_ID, &second) == 0 &&
+           first.stx_mnt_id != second.stx_mnt_id;
+}
+
 /// A rename while it is decided.
 struct Rename {
     FileCall& context;
@@ -82,6 +92,7 @@ struct Rename {
     /// Looks at what stands at both names now. Returns 0, or the errno that the kernel gives before any
     /// security hook (fs/namei.c, do_renameat2).
     int look() {
+        if (of_other_mount(old_place.parent.get(), new_place.parent.get())) return EXDEV;
         if (::fstatat(old_place.parent.get(), old_place.bare().c_str(), &old_status, AT_SYMLINK_NOFOLLOW) !=
             0) {
             return errno;
@@ -360,10 +371,8 @@ void handle_link(FileCall& context) {
         ::fstatat(place->parent.get(), place->leaf.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
         return context.fail(EEXIST);
     }
+    if (of_other_mount(object->pin.get(), place->parent.get())) return context.fail(EXDEV);
     if (object->directory()) return context.fail(EPERM);
-    struct stat parent {};
-    if (::fstat(place->parent.get(), &parent) == 0 && parent.st_dev != object->status.st_dev)
-        return context.fail(EXDEV);
     Subject subject;
     subject.operations = create_file(place->path);
     subject.object = rules::FileObject{place->path};
