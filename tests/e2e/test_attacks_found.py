@@ -265,6 +265,37 @@ def test_memory_is_opened_for_whom_yama_lets(box, scope):
     assert result.out == (bare.out.replace(b"sibling opened", wanted) if capable else bare.out), result.describe()
 
 
+MODES = """
+import os, pty, sys
+master, slave = pty.openpty()
+own = os.ttyname(slave)
+os.chmod(own, 0o600); print(oct(os.stat(own).st_mode)); os.fchmod(slave, 0o622); print(oct(os.stat(slave).st_mode))
+os.chown(own, os.getuid(), -1); os.utime(slave)
+for one in sys.argv[1:]:
+    try: os.chmod(one, 0o622); print("changed")
+    except OSError as error: print(error.errno)
+"""
+
+
+def test_only_the_runs_own_terminals_get_other_modes(box):
+    """Ruby's PTY.open and libraries beneath others give the slave a mode by its name."""
+    master, slave = pty.openpty()
+    try:
+        if os.geteuid() == 0:
+            os.fchown(slave, box.user.uid, -1)
+        users = os.ttyname(slave)
+        own = b"0o20600\n0o20622\n"
+        bare = python(box, MODES, None, users)
+        assert bare.out == own + b"changed\n", bare.describe()
+        os.fchmod(slave, 0o600)
+        result = box.run([PYTHON, "-c", MODES, users], options=["-p", "agent"], audit=False)
+        assert result.out == own + b"13\n", result.describe()
+        assert os.fstat(slave).st_mode & 0o777 == 0o600
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
 INSTANCE = """
 import fcntl, os, struct, sys
 wanted, ptmx, there = int(sys.argv[1]), sys.argv[2], sys.argv[3]

@@ -18,6 +18,7 @@
 #include "supervisor/calls/files/held_open.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/set_ids.hpp"
+#include "supervisor/calls/files/terminals.hpp"
 #include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
@@ -46,6 +47,7 @@ void judge_and_change(FileCall& context, Object object, const audit::CallInput& 
         subject.operations = rules::Operation::metadata;
         subject.object = rules::FileObject{object.path, object.unlinked};
         subject.identity = identity_of(object.status);
+        subject.settled = terminal_of_run(context, object, rules::Operation::metadata);
         subject.input = input;
         if (context.entry.mode >= 0 && !object.directory() &&
             leaves_set_ids_out(context, static_cast<mode_t>(context.word(context.entry.mode))))

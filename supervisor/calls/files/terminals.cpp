@@ -29,7 +29,7 @@ const rules::Rule& run_terminals() {
         rules::Rule made;
         made.id = "run-terminals";
         made.action = rules::Action::allow;
-        made.operations = {rules::Operation::read, rules::Operation::modify};
+        made.operations = {rules::Operation::read, rules::Operation::modify, rules::Operation::metadata};
         made.reason = "a terminal that the run made";
         made.built_in = true;
         made.source.file = "built-in";
@@ -82,7 +82,8 @@ bool holds_master(pid_t process, const struct stat& slave, int index) {
 
 }  // namespace
 
-std::optional<rules::Verdict> terminal_of_run(FileCall& context, const Object& object) {
+std::optional<rules::Verdict> terminal_of_run(FileCall& context, const Object& object,
+                                              rules::Operation operation) {
     if (!S_ISCHR(object.status.st_mode)) return std::nullopt;
     const unsigned kind = major(object.status.st_rdev);
     if (kind < first_slave_major || kind > first_slave_major + 7) return std::nullopt;
@@ -93,7 +94,7 @@ std::optional<rules::Verdict> terminal_of_run(FileCall& context, const Object& o
     verdict.action = rules::Action::allow;
     verdict.decided_by = rules::DecidedBy::rule;
     verdict.rule = &run_terminals();
-    verdict.operation = rules::Operation::modify;
+    verdict.operation = operation;
     if (index == context.files.terminal) return verdict;
     for (const pid_t process : descendants(context.files.guardian))
         if (holds_master(process, object.status, index)) return verdict;
