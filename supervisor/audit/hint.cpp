@@ -94,6 +94,13 @@ std::string option_for_whole(const rules::Object& object, OperationSet operation
     return option_for_whole(file->path, home);
 }
 
+/// Whether the kernel picked this name (unix(7), *Autobind feature*): it is another one in each run.
+bool is_picked(std::string_view name) {
+    constexpr std::size_t length = 1 + 5;
+    return name.size() == length && name.front() == '@' &&
+           name.find_first_not_of("0123456789abcdef", 1) == std::string_view::npos;
+}
+
 /// --read, --write, ... for an object that no rule allows. Returns nullopt if no option names such objects.
 std::optional<std::string> allowing_option(const rules::Object& object, OperationSet operations) {
     if (const auto* file = std::get_if<rules::FileObject>(&object)) {
@@ -106,7 +113,8 @@ std::optional<std::string> allowing_option(const rules::Object& object, Operatio
     const bool binds = operations.contains(rules::Operation::bind);
     if (const auto* local = std::get_if<rules::UnixObject>(&object)) {
         // The options allow stream and seqpacket sockets; an empty name is no name.
-        if (local->type == rules::UnixType::datagram || local->name.empty() || !fits_argument(local->name))
+        if (local->type == rules::UnixType::datagram || local->name.empty() || !fits_argument(local->name) ||
+            (!binds && is_picked(local->name)))
             return std::nullopt;
         const std::string name(local->name);
         return (binds ? "--bind " : "--connect ") +

@@ -90,9 +90,32 @@ struct Temporary {
     std::size_t from = enough;
 };
 
-/// "lua_??????" by one name alone. "dif??????" and "job.????????" by several, because one could be a word.
-Temporary temporary_pattern(std::string_view name) {
-    constexpr std::size_t usual = 6, longest = 12, enough_letters = 3;
+bool is_letter(char one) { return (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z'); }
+
+/// Whether it says enough about the program that made the name.
+bool tells_of_program(std::string_view kept) {
+    constexpr std::ptrdiff_t enough_letters = 3;
+    return std::ranges::count_if(kept, is_letter) >= enough_letters;
+}
+
+/// "perf-*.map" for a name with the number of the process that was denied it; "" for every other one.
+std::string pattern_of_process(std::string_view name, int process) {
+    const std::string number = std::to_string(process);
+    const std::size_t at = name.find(number);
+    if (number.size() < 2 || at == std::string_view::npos || at == 0) return {};
+    const std::string_view before = name.substr(0, at), after = name.substr(at + number.size());
+    constexpr std::string_view digits = "0123456789";
+    const bool longer = digits.find(before.back()) != std::string_view::npos ||
+                        (!after.empty() && digits.find(after.front()) != std::string_view::npos);
+    if (longer || !tells_of_program(before)) return {};
+    return rules::quote_glob(before) + '*' + rules::quote_glob(after);
+}
+
+/// "lua_??????" and "perf-*.map" by one name alone. "dif??????" and "job.????????" by several, because one could be a word.
+Temporary temporary_pattern(std::string_view name, int process) {
+    if (std::string pattern = pattern_of_process(name, process); !pattern.empty())
+        return {std::move(pattern), 1};
+    constexpr std::size_t usual = 6, longest = 12;
     const std::size_t after = name.find_last_of(".-_") + 1;  // 0 if there is none
     const std::size_t run = name.size() - after;
     const bool separated = after != 0 && run >= usual && run <= longest;
@@ -102,13 +125,11 @@ Temporary temporary_pattern(std::string_view name) {
     const auto has = [&](char first, char last) {
         return std::ranges::any_of(rest, [=](char one) { return one >= first && one <= last; });
     };
-    const auto is_letter = [](char one) { return (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z'); };
     const bool all =
         std::ranges::all_of(rest, [&](char one) { return (one >= '0' && one <= '9') || is_letter(one); });
     if (!all || !has('A', 'Z') || !(has('a', 'z') || has('0', '9'))) return {};
     const bool at_once = separated && made_up == usual;
-    if (!at_once && std::ranges::count_if(kept, is_letter) < static_cast<std::ptrdiff_t>(enough_letters))
-        return {};
+    if (!at_once && !tells_of_program(kept)) return {};
     return {rules::quote_glob(kept) + std::string(made_up, '?'), at_once ? 1 : enough};
 }
 
@@ -194,7 +215,8 @@ std::optional<Remedy> remedy_of(const Denial& denial, const std::vector<Denial>&
     const std::string directory(containing(denial.object));
     if (belongs_together(directory, home)) return Remedy{std::string(option) + shell_quote(directory), ""};
     const std::string name = after_slash(denial.object);
-    const Temporary temporary = holds_temporary_files(directory) ? temporary_pattern(name) : Temporary{};
+    const Temporary temporary =
+        holds_temporary_files(directory) ? temporary_pattern(name, denial.pid) : Temporary{};
     const std::string pattern = temporary.pattern.empty() ? name_pattern(name) : temporary.pattern;
     if (pattern.empty()) return std::nullopt;
     Remedy remedy;

@@ -376,6 +376,24 @@ TEST_CASE("three names show the pattern of temporary names where one could be a 
     CHECK(line_count(lines_of({"aApGBKF", "a9x0aZ1", "aw4Yskd"})) == 4);
 }
 
+TEST_CASE("the pattern of a temporary name with the process's number is named") {
+    const auto line_of = [](const char* path, int pid) {
+        RunReport report;
+        Decision decision = denied(path, nullptr, Operation::create);
+        decision.caller.pid = pid;
+        report.note(decision);
+        const std::string footer = report.footer(facts, exited(0), true);
+        return footer.substr(footer.find('\n') + 1);
+    };
+    CHECK(line_of("/tmp/perf-4242.map", 4242).find("--write 'glob:/tmp/perf-*.map'\n") != std::string::npos);
+    CHECK(line_of("/tmp/tool.4242", 4242).find("--write 'glob:/tmp/tool.*'\n") != std::string::npos);
+    for (const char* path :
+         {"/tmp/perf-14242.map", "/tmp/perf-42421.map", "/tmp/4242", "/tmp/4242x", "/tmp/a-4242", "/srv/perf-4242.map"}) {
+        CAPTURE(path);
+        CHECK(line_of(path, 4242).find("glob:") == std::string::npos);
+    }
+}
+
 TEST_CASE("the footer names a file of all processes in one line") {
     const rules::Rule rule = secrets();
     RunReport report;
@@ -530,6 +548,9 @@ TEST_CASE("a hint is the option for the kind of object and operation") {
     CHECK(hint(denied_endpoint("::", 8080, rules::Protocol::tcp, Operation::bind)) == "--bind 8080");
     CHECK(hint(denied_socket("/run/x y.sock")) == "--connect 'unix:/run/x y.sock'");
     CHECK(hint(denied_socket("@name", Operation::bind)) == "--bind @name");
+    CHECK(hint(denied_socket("@face1")).empty());  // the kernel picked it
+    CHECK(hint(denied_socket("@face1", Operation::bind)) == "--bind @face1");
+    CHECK(hint(denied_socket("@facet")) == "--connect @facet");
     CHECK(hint(denied_socket("/run/log", Operation::connect, rules::UnixType::datagram)).empty());
     Decision renamed = denied("/old", nullptr, Operation::create);
     renamed.second_object = rules::FileObject{.path = "/new"};
