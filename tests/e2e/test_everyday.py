@@ -221,6 +221,8 @@ node --test test.mjs ## pass 1
 npm run hello ## hello from npm
 PYTHONPATH=~/.local/lib/packages python3 -c 'import thing; print(thing.__name__)' ## thing
 python3 -c 'import json.tool, email, http.client, xml.dom; print("loaded")' ## loaded
+python3 -c "import os; [os.listdir(one) for one in ('/sys/class/power_supply', '/sys/class/thermal') if os.path.isdir(one)]; print('listed')" ## listed
+ruby -rpty -e 'PTY.open { puts :opened }' ## opened
 sqlite3 -version ## 3
 redis-cli --version ## redis
 git init -q new && git -C new status ## branch
