@@ -111,7 +111,8 @@ std::string pattern_of_process(std::string_view name, int process) {
     return rules::quote_glob(before) + '*' + rules::quote_glob(after);
 }
 
-/// "lua_??????" and "perf-*.map" by one name alone. "dif??????" and "job.????????" by several, because one could be a word.
+/// "lua_??????" and "perf-*.map" by one name alone. "dif??????" and "job.????????" by several, because one
+/// could be a word.
 Temporary temporary_pattern(std::string_view name, int process) {
     if (std::string pattern = pattern_of_process(name, process); !pattern.empty())
         return {std::move(pattern), 1};

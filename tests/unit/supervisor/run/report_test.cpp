@@ -387,8 +387,8 @@ TEST_CASE("the pattern of a temporary name with the process's number is named") 
     };
     CHECK(line_of("/tmp/perf-4242.map", 4242).find("--write 'glob:/tmp/perf-*.map'\n") != std::string::npos);
     CHECK(line_of("/tmp/tool.4242", 4242).find("--write 'glob:/tmp/tool.*'\n") != std::string::npos);
-    for (const char* path :
-         {"/tmp/perf-14242.map", "/tmp/perf-42421.map", "/tmp/4242", "/tmp/4242x", "/tmp/a-4242", "/srv/perf-4242.map"}) {
+    for (const char* path : {"/tmp/perf-14242.map", "/tmp/perf-42421.map", "/tmp/4242", "/tmp/4242x",
+                             "/tmp/a-4242", "/srv/perf-4242.map"}) {
         CAPTURE(path);
         CHECK(line_of(path, 4242).find("glob:") == std::string::npos);
     }
