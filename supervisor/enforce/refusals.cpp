@@ -30,6 +30,11 @@ constexpr std::uint64_t new_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_N
 constexpr std::uint64_t linux_console = 0x541c;         // TIOCLINUX
 constexpr std::uint64_t new_userfaultfd = 0xaa00;       // USERFAULTFD_IOC_NEW
 constexpr std::uint64_t ext4_set_version = 0x40086604;  // EXT4_IOC_SETVERSION
+constexpr std::uint64_t ocfs2_reflink = 0x40186f04;     // OCFS2_IOC_REFLINK
+// BCH_IOCTL_SUBVOLUME_CREATE, the same with _v2, and BCHFS_IOC_REINHERIT_ATTRS. The number after each of the
+// former removes a subvolume.
+constexpr std::uint64_t bcachefs_subvolume = 0x4020bc10, bcachefs_subvolume_2 = 0x4030bc1d,
+                        bcachefs_inherit = 0x8008bc40;
 constexpr std::uint64_t ipv6_options_address_form = 1, ipv6_old_routing = 5, ipv6_old_options = 6,
                         ipv6_flow_labels = 32, ipv6_routing = 57;
 constexpr std::uint64_t ip_options = 4;
@@ -67,7 +72,7 @@ constexpr Refusal request(std::string_view what, std::uint64_t number, int error
     return one("ioctl", what, error, why, equals(1, number), refused, when);
 }
 constexpr Refusal subvolume(std::string_view what, std::uint64_t number) {
-    return request(what, number, EPERM, "creates or removes names of btrfs outside the mediated calls",
+    return request(what, number, EPERM, "creates or removes names outside the mediated calls",
                    &refused::subvolumes);
 }
 constexpr Refusal attribute(std::string_view what, std::uint64_t number) {
@@ -173,6 +178,11 @@ constexpr Refusal all[] = {
     subvolume("BTRFS_IOC_SNAP_DESTROY_V2", BTRFS_IOC_SNAP_DESTROY_V2),
     subvolume("BTRFS_IOC_SUBVOL_CREATE", BTRFS_IOC_SUBVOL_CREATE),
     subvolume("BTRFS_IOC_SUBVOL_CREATE_V2", BTRFS_IOC_SUBVOL_CREATE_V2),
+    subvolume("BCH_IOCTL_SUBVOLUME_CREATE", bcachefs_subvolume),
+    subvolume("BCH_IOCTL_SUBVOLUME_DESTROY", bcachefs_subvolume + 1),
+    subvolume("BCH_IOCTL_SUBVOLUME_CREATE_v2", bcachefs_subvolume_2),
+    subvolume("BCH_IOCTL_SUBVOLUME_DESTROY_v2", bcachefs_subvolume_2 + 1),
+    subvolume("OCFS2_IOC_REFLINK", ocfs2_reflink),
     attribute("FS_IOC_SETVERSION", FS_IOC_SETVERSION),
     attribute("EXT4_IOC_SETVERSION", ext4_set_version),
     attribute("FS_IOC_ENABLE_VERITY", FS_IOC_ENABLE_VERITY),
@@ -180,6 +190,7 @@ constexpr Refusal all[] = {
     attribute("FAT_IOCTL_SET_ATTRIBUTES", FAT_IOCTL_SET_ATTRIBUTES),
     attribute("BTRFS_IOC_SUBVOL_SETFLAGS", BTRFS_IOC_SUBVOL_SETFLAGS),
     attribute("BTRFS_IOC_SET_RECEIVED_SUBVOL", BTRFS_IOC_SET_RECEIVED_SUBVOL),
+    attribute("BCHFS_IOC_REINHERIT_ATTRS", bcachefs_inherit),
 
     fast_open("sendto", 3),
     fast_open("sendmsg", 2),

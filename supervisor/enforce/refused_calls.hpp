@@ -68,7 +68,7 @@ inline constexpr RefusedKind terminal_input{"input typed into the terminal",
                                             "a run cannot type for the person at the terminal"};
 inline constexpr RefusedKind directory_keys{"keys of encrypted directories",
                                             "a run can neither unlock nor lock encrypted directories"};
-inline constexpr RefusedKind subvolumes{"btrfs subvolumes",
+inline constexpr RefusedKind subvolumes{"subvolumes",
                                         "a run can neither make nor remove subvolumes and snapshots"};
 inline constexpr RefusedKind attributes{"file attributes",
                                         "attributes that are set through a descriptor stay as they are"};

@@ -148,7 +148,10 @@ REFUSED_ARGUMENTS = (
         ("BTRFS_IOC_SNAP_DESTROY", "destroy"), ("BTRFS_IOC_SNAP_DESTROY_V2", "destroy2"), ("BTRFS_IOC_SUBVOL_CREATE", "subvolume"),
         ("BTRFS_IOC_SUBVOL_CREATE_V2", "subvolume2"), ("FS_IOC_SETVERSION", "version"), ("EXT4_IOC_SETVERSION", "ext4_version"),
         ("FS_IOC_ENABLE_VERITY", "verity"), ("FS_IOC_SET_ENCRYPTION_POLICY", "policy"), ("FAT_IOCTL_SET_ATTRIBUTES", "fat"),
-        ("BTRFS_IOC_SUBVOL_SETFLAGS", "subvolume_flags"), ("BTRFS_IOC_SET_RECEIVED_SUBVOL", "received"))),
+        ("BTRFS_IOC_SUBVOL_SETFLAGS", "subvolume_flags"), ("BTRFS_IOC_SET_RECEIVED_SUBVOL", "received"),
+        ("BCH_IOCTL_SUBVOLUME_CREATE", "bcachefs"), ("BCH_IOCTL_SUBVOLUME_DESTROY", "bcachefs_destroy"), ("OCFS2_IOC_REFLINK", "reflink"),
+        ("BCH_IOCTL_SUBVOLUME_CREATE_v2", "bcachefs2"), ("BCH_IOCTL_SUBVOLUME_DESTROY_v2", "bcachefs_destroy2"),
+        ("BCHFS_IOC_REINHERIT_ATTRS", "bcachefs_inherit"))),
     *(Mutant(what, (f"interface.{case}",)) for what, case in (
         ("SIOCGSKNS", "namespace"), ("SIOCADDRT", "add_route"), ("SIOCDELRT", "delete_route"), ("SIOCSIFFLAGS and SIOCSIFADDR", "flags"),
         ("SIOCSIFDSTADDR to SIOCSIFMETRIC", "addresses"), ("SIOCSIFMTU", "mtu"), ("SIOCSIFNAME", "interface_name"),

@@ -71,7 +71,7 @@ def refused(page: str) -> list[tuple[str, str]]:
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if len(cells) == 7 and re.fullmatch(r"`E[A-Z]+`", cells[4]):
-            found += [(name, cells[4]) for name in re.findall(r"\b[A-Z][A-Z0-9_]{4,}\b", cells[3]) or [cells[0].strip("`")]]
+            found += [(name, cells[4]) for name in re.findall(r"\b[A-Z][A-Z0-9_]{4,}(?:_v2)?\b", cells[3]) or [cells[0].strip("`")]]
         if len(cells) == 3 and re.fullmatch(r"`E[A-Z]+`", cells[1]) and not cells[2].startswith(GONE):
             found += [(name, cells[1]) for name in cells[0].strip("`").split()]
     return found

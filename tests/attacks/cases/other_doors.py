@@ -54,7 +54,7 @@ PRIVILEGED = {
 OPTIONS = ("addrform", "old_routing", "old_options", "flow_label", "routing")
 REQUESTS = ("console", "userfaultfd", "add_key", "remove_key", "snapshot", "snapshot2", "destroy", "destroy2", "subvolume", "subvolume2", "version",
             "ext4_version", "verity", "policy", "fat", "subvolume_flags", "received",
-            "discipline")
+            "bcachefs", "bcachefs_destroy", "bcachefs2", "bcachefs_destroy2", "bcachefs_inherit", "reflink", "discipline")
 # Requests and options that change interfaces, routes and firewalls. The kernel answers the latter only to a privileged caller.
 INTERFACES = ("namespace", "add_route", "delete_route", "flags", "addresses", "mtu", "interface_name", "hardware_address", "multicast",
               "multicast_off", "private_flags", "broadcast", "old_bridge", "queue", "phy", "wan", "arp", "rarp", "map", "vlan", "bond",

@@ -297,6 +297,13 @@ REQUEST(request_policy, FS_IOC_SET_ENCRYPTION_POLICY)
 REQUEST(request_fat, FAT_IOCTL_SET_ATTRIBUTES)
 REQUEST(request_subvolume_flags, BTRFS_IOC_SUBVOL_SETFLAGS)
 REQUEST(request_received, BTRFS_IOC_SET_RECEIVED_SUBVOL)
+/* Of bcachefs and OCFS2, whose headers are mostly not there. */
+REQUEST(request_bcachefs, 0x4020bc10)
+REQUEST(request_bcachefs_destroy, 0x4020bc11)
+REQUEST(request_bcachefs2, 0x4030bc1d)
+REQUEST(request_bcachefs_destroy2, 0x4030bc1e)
+REQUEST(request_bcachefs_inherit, 0x8008bc40)
+REQUEST(request_reflink, 0x40186f04)
 
 /* Requests that change interfaces and routes, each where a pipe answers by itself. */
 static int any_asked(const unsigned long *requests, size_t count, const char *what) {
