@@ -14,7 +14,8 @@ namespace {
 
 /// Everything in such a directory counts.
 constexpr std::string_view names_of_held_directories =
-    ".vscode .vs .idea .zed .fleet .helix .nova .externalToolBuilders .claude .codex .cursor .gemini "
+    ".vscode .vs .idea .zed .fleet .helix .nova .theia .lapce .idx .externalToolBuilders .claude .codex "
+    ".cursor .gemini "
     ".continue "
     ".windsurf .roo .kiro .qwen .opencode .amazonq .trae .kilocode .factory .junie .augment .crush "
     ".openhands "
@@ -68,6 +69,8 @@ constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
                                                             ".hg/sharedpath",
                                                             ".jj/repo",
                                                             ".jj/repo/config.toml",
+                                                            ".jj/repo/store/git/config",
+                                                            ".jj/repo/store/git/commondir",
                                                             ".sl/config",
                                                             ".bzr/branch/branch.conf",
                                                             ".pijul/config",

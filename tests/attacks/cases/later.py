@@ -12,7 +12,8 @@ PARAGRAPH = "Code that waits for the user"
 ABSENT = {
     "git_hook": ".git/hooks/pre-commit", "git_hook_new_name": ".git/hooks/post-index-change", "git_commondir": ".git/commondir",
     "git_worktree_config": ".git/config.worktree", "git_remotes": ".git/remotes/origin", "git_branches": ".git/branches/origin",
-    "hg": ".hg/hgrc", "hg_sharedpath": ".hg/sharedpath", "jj": ".jj/repo/config.toml", "sapling": ".sl/config",
+    "hg": ".hg/hgrc", "hg_sharedpath": ".hg/sharedpath", "jj": ".jj/repo/config.toml",
+    "jj_git_hook": ".jj/repo/store/git/hooks/post-update", "jj_git_commondir": ".jj/repo/store/git/commondir", "sapling": ".sl/config",
     "vscode_tasks": ".vscode/tasks.json", "vscode_settings": ".vscode/settings.json", "idea": ".idea/workspace.xml", "zed": ".zed/tasks.json",
     "claude": ".claude/settings.json", "claude_local": ".claude/settings.local.json", "cursor": ".cursor/mcp.json", "codex": ".codex/config.toml",
     "gemini": ".gemini/settings.json", "mcp": ".mcp.json", "opencode": "opencode.json", "aider": ".aider.conf.yml",
@@ -26,7 +27,7 @@ ABSENT = {
 # The same of others, and names beside them that projects write.
 MORE = (
     ".jj/repo", ".bzr/branch/branch.conf", ".pijul/config", "_darcs/prefs/defaults", ".vs/tasks.vs.json", ".nova/Tasks/x.json",
-    ".externalToolBuilders/x.launch", ".trae/mcp.json", ".kilocode/mcp.json", ".factory/mcp.json", ".junie/mcp/mcp.json", ".augment/settings.json",
+    ".externalToolBuilders/x.launch", ".theia/tasks.json", ".lapce/settings.toml", ".idx/dev.nix", ".git/safe/x", ".trae/mcp.json", ".kilocode/mcp.json", ".factory/mcp.json", ".junie/mcp/mcp.json", ".augment/settings.json",
     ".crush/x", ".openhands/setup.sh", ".iflow/settings.json", ".codebuddy/settings.json", ".qoder/settings.json", ".tabnine/agent/settings.json",
     ".pi/extensions/x.ts", ".amp/settings.json", ".grok/settings.json", ".vibe/config.toml", ".github/hooks/x.json",
     ".github/extensions/x/extension.mjs",
@@ -106,8 +107,10 @@ CASES = [
                                         (".git/worktrees/one/other", ".git/modules/lib/other", "lib/commondir"),
                                         before=(".git/HEAD", ".git/worktrees/one/HEAD", ".git/modules/lib/HEAD"))),
     Case("later.git_absent_beneath", PlantedAll(("sub/.git/commondir", "sub/.git/config", "sub/.git/config.worktree", "sub/.git/hooks/pre-commit",
-                                                 "sub/.git/remotes/x", "sub/.hg/hgrc", "sub/.git/branchless/config", "sub/.git/branchless/hooks/pre-commit"),
-                                                ("sub/.git/other", "sub/other", "new/.git/commondir"), before=("sub/.git/worktrees/one/HEAD", "sub/.hg/x"))),
+                                                 "sub/.git/remotes/x", "sub/.hg/hgrc", "sub/.git/branchless/config", "sub/.git/branchless/hooks/pre-commit",
+                                                 "sub/.jj/repo/store/git/config", "sub/.jj/repo/store/git/hooks/post-update", "sub/.jj/repo/store/git/commondir"),
+                                                ("sub/.git/other", "sub/other", "new/.git/commondir", "sub/.jj/repo/store/git/description"),
+                                                before=("sub/.git/worktrees/one/HEAD", "sub/.hg/x", "sub/.jj/repo/store/git/HEAD"))),
     # Bare ones have no .git, but mostly this end of their name, or the name that is usual beside worktrees.
     Case("later.git_bare_beneath", PlantedAll(tuple(f"{top}/{one}" for top in ("lib/store.git", ".bare") for one in (
         "config", "config.worktree", "hooks/pre-receive", "commondir", "remotes/x", "lazygit.yml")),
@@ -115,6 +118,12 @@ CASES = [
         before=("lib/store.git/HEAD", ".bare/HEAD"))),
     *(Case(f"later.git_links{name}", LinkedAll(tuple(f"{top}.git/{one}" for top in ("", "lib/") for one in names), FREE_LINKS))
       for name, names in (("", FOLLOWED), ("_folders", FOLLOWED_FOLDERS), ("_above", FOLLOWED_ABOVE))),
+    # Bare ones beside whose worktrees the user commits, and what Jujutsu keeps.
+    Case("later.git_links_bare", LinkedAll(
+        (*(f"{top}/{one}" for top in (".bare", "lib/store.git") for one in ("worktrees/one/COMMIT_EDITMSG", "FETCH_HEAD", "logs/refs/heads/x")),
+         ".jj/repo/store/git/FETCH_HEAD"),
+        (".bare/tXzvDRJ", "lib/store.git/tXzvDRJ", ".bare/worktrees/one/modules/lib/tXzvDRJ", ".jj/repo/store/git/tXzvDRJ", "lib/store.github/x", ".jj/x"))),
+    Case("later.git_links_bare_carried", Linked("lib/store.git/worktrees/one/MERGE_MSG", CARRIED, free="lib/deep/link")),
     Case("later.git_links_renamed", Linked(".git/MERGE_MSG", before=(".git/", ".git/MERGE_MSG"))),
     *(Case(f"later.git_links_carried{name}", Linked(path, CARRIED, free="lib/deep/link"))
       for name, path in (("", ".git/COMMIT_EDITMSG"), ("_beneath", "lib/.git/MERGE_MSG"))),
