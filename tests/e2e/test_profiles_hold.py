@@ -69,12 +69,18 @@ RUNS_LATER = ["~/.local/bin/ls", "~/bin/ls", "~/.cargo/bin/x", "~/.pyenv/shims/p
          "~/.local/lib/python3.11/site-packages/x.pth", "~/.local/lib/python3.13/site-packages/usercustomize.py", "~/.config/environment.d/x.conf",
          "~/.rbenv/shims/ruby", "~/.rvm/bin/ruby", "~/.rvm/scripts/rvm", "~/.rubies/ruby-3.3.0/bin/ruby", "~/.asdf/shims/ruby",
          "~/.local/share/gem/ruby/3.3.0/bin/rails", "~/.gem/ruby/3.1.0/bin/rails", "~/.gemrc", "~/.config/gem/gemrc", "~/.bundle/config", "~/.bundle/plugin/index",
+         "~/.Xsession", "~/.Xclients", "~/.xserverrc", "~/.fehbg", "~/.config/pipewire/pipewire.conf", "~/.config/pulse/daemon.conf", "~/.config/pulse/default.pa",
+         "~/.config/user-tmpfiles.d/x.conf", "~/.local/share/vulkan/implicit_layer.d/x.json", "~/.direnvrc", "~/.tmux/plugins/tpm/tpm", "~/.rhosts",
+         "~/.nvm/versions/node/v22.1.0/bin/node", "~/.pyenv/versions/3.12.1/bin/python", "~/.rbenv/versions/3.3.0/bin/ruby",
+         "~/.rustup/toolchains/stable-x/bin/cargo", "~/.sdkman/candidates/java/current/bin/java", "~/.opam/default/bin/ocaml",
+         "~/.local/share/uv/tools/ruff/bin/ruff", "~/.local/share/pipx/venvs/black/bin/black", "~/.linuxbrew/bin/x",
          "~/.irbrc", "~/.pryrc", "~/.rspec", "~/.rdbgrc", "~/.rubocop.yml", "~/.config/rubocop/config.yml", "~/.phpenv/shims/php",
          "~/.phpbrew/php/8.3/bin/php", "~/.composer/vendor/bin/phpunit", "~/.config/composer/vendor/autoload.php",
          "~/.config/composer/config.json", "~/.config/composer/composer.json", "~/.mix/archives/hex-2.0/x", "~/perl5/bin/cpanm", "~/.proverc",
          "~/.gitconfig", "~/.ssh/config", "~/.ssh/rc", "~/.config/pip/pip.conf", "~/.npmrc", "~/.gdbinit", "~/.tmux.conf"]
 RUNS_NEVER = ["~/.local/share/fonts/x.ttf", "~/.fonts/x.ttf", "~/.config/fontconfig/fonts.conf", "~/project/.venv/lib/python3.11/site-packages/x.pth",
-             "~/.local/lib/python3.11/site-packages/x/module.py", "~/.cache/x", "~/.config/other/settings", "~/.local/share/other/x", "~/notes.txt"]
+             "~/.local/lib/python3.11/site-packages/x/module.py", "~/.config/pulse/cookie", "~/.pyenv/versions/3.12.1/lib/python3.12/x.py",
+             "~/.nvm/versions/node/v22.1.0/lib/node_modules/x/x.js", "~/.cache/x", "~/.config/other/settings", "~/.local/share/other/x", "~/notes.txt"]
 
 
 def test_open_keeps_what_runs_later_and_leaves_the_rest(box):
@@ -82,6 +88,41 @@ def test_open_keeps_what_runs_later_and_leaves_the_rest(box):
                                                            "allow": [f"create {one}" for one in RUNS_NEVER]}}
     found = box.run([str(box.callgate), "check", str(box.rules_file(json.dumps(rules)))], supervised=False)
     assert found.code == 0, found.describe()
+
+
+# Names that an agent's commands write, and that programs outside of the run read.
+KEPT = {
+    "opencode": (".local/share/opencode/snapshot/p/h", ("commondir", "remotes/x", "branches/x", "hooks/post-index-change"),
+                 ("info/exclude", "index", "COMMIT_EDITMSG"), ("HEAD", "info/exclude", "objects/pack/x"), ("tXzvDRJ",)),
+    "claude": (".claude/shell-snapshots", ("snapshot-bash-1-other.sh",), (), ("snapshot-bash-2-own.sh",), ()),
+    "vibe": (".vibe", ("trusted_folders.toml", "hooks.toml"), (), ("cache.toml", "logs/x"), ()),
+}
+WRITE = 'mkdir -p "$(dirname "$1")" && echo later > "$1"'
+LINK = 'mkdir -p "$(dirname "$1")" && rm -f "$1" && ln -s /tmp "$1"'
+
+
+@pytest.mark.parametrize("profile", KEPT)
+def test_what_an_agent_keeps_for_its_tools_runs_nothing_outside(box, profile):
+    """Control: bare, each name is written, or becomes a link. Twin: the names beside, which the tools need."""
+    where, written, linked, free, free_links = KEPT[profile]
+    place = box.home / where
+
+    def tries(supervised: bool, script: str, names: tuple[str, ...]) -> set[str]:
+        harness.remove_tree(place)
+        above = box.home
+        for part in where.split("/"):
+            above = box.directory(above / part)
+        if profile == "claude":
+            box.file(place / "snapshot-bash-1-other.sh", b"another session's\n")
+        lines = "; ".join(["true", *(f"sh -c '{script}' sh {place / one}" for one in names), "true"])
+        result = in_profile(box, profile, lines) if supervised else box.run(["/bin/sh", "-c", lines], supervised=False)
+        assert result.code == 0, result.describe()
+        return {one for one in names if (place / one).is_symlink() or (place / one).is_file() and "later" in (place / one).read_text()}
+
+    for script, held, others in ((WRITE, written, free), (LINK, linked, free_links)):
+        assert tries(False, script, held) == set(held)
+        assert tries(True, script, held) == set()
+        assert tries(True, script, others) == set(others)
 
 
 SYSTEM = ["/etc/cg-test", "/boot/cg-test", "/etc/cron.d/cg-test", "/var/spool/cron/cg-test", "/etc/profile.d/cg-test.sh",
