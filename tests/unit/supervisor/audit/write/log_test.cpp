@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -284,6 +285,7 @@ TEST_CASE("a thread that acts as another user begins no segment") {
     ::setfsuid(65534);
     for (int index = 0; index < 5; ++index) CHECK((*log)->record(decision()));
     ::setfsuid(0);
+    ::prctl(PR_SET_DUMPABLE, 1);  // the change has taken it
     CHECK(fs::file_size(first) > 2000);
     CHECK_FALSE(fs::exists(second));
     CHECK((*log)->record(decision()));
