@@ -34,7 +34,7 @@ inline constexpr RefusedKind udp_look_ups{
     "UDP look-ups",
     "a program that makes its own DNS queries by UDP finds only names that rules allow literally", true};
 inline constexpr RefusedKind unix_datagram{"unix datagram sockets",
-                                           "-p dgram opens those of the run; messages to syslog are lost"};
+                                           "-p dgram opens those of the run; a message to syslog is lost"};
 inline constexpr RefusedKind raw{"raw and ICMP sockets", "ping and packet capture do not work in a run"};
 inline constexpr RefusedKind mptcp{"MPTCP sockets", "programs that cannot use TCP instead fail", true};
 inline constexpr RefusedKind protocols{"sockets of other protocols",
