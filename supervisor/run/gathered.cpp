@@ -3,9 +3,8 @@
 // A program that is kept from one name of a directory is often kept from the next one. Whoever allows each by
 // its own option never ends. So from the third name on, the directory is named. Some directories hold more
 // than one program's files, as the home does. There a pattern is named, if the names differ only in parts
-// that a program makes up. A temporary name is another one in each run, so its pattern is named at once, or
-// from the third name on where one could be a word.
-// Rules that deny go on to hold, whatever an option allows.
+// that a program makes up. A temporary name is another one in each run, so its pattern is named at once. Where
+// one could be a word, three names show it. Rules that deny go on to hold, whatever an option allows.
 //
 // ps(1) asks for the same file of every process. That is one line too, though no option allows it.
 //

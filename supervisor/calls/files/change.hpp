@@ -29,8 +29,8 @@ struct NothingToCheck {
     int operator()(const Object&) const { return 0; }
 };
 
-/// What a descriptor must do for this change of its file without a name. Taking bits from the mode opens
-/// nothing, and bash does so by the reading descriptor of each long here-document.
+/// The access by which a descriptor may make this change, where its file has no name. Taking bits from the
+/// mode opens nothing. bash does so by the reading descriptor of each long here-document.
 inline rules::Operation access_to_change(const FileCall& context, const Object& object) {
     if (context.entry.mode < 0) return rules::Operation::modify;
     const auto mode = static_cast<mode_t>(context.word(context.entry.mode)) & 07777;
