@@ -1,6 +1,7 @@
 #include "rules/load/expand.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
 #include "base/test_switch.hpp"
@@ -198,9 +199,24 @@ bool is_walked(const Glob::Branch& branch) { return !branch.literal && !branch.h
 
 }  // namespace
 
-Expander::Expander(const FileTree& tree, KnownListings* known, Clock now)
-    : tree_(tree), known_(known), now_(std::move(now)) {}
+std::chrono::nanoseconds waited_for_processor() {
+    std::ifstream file("/proc/thread-self/schedstat");
+    std::chrono::nanoseconds::rep ran = 0, waited = 0;
+    return std::chrono::nanoseconds(file >> ran >> waited ? waited : 0);
+}
+
+Expander::Expander(const FileTree& tree, KnownListings* known, WalkClock clock)
+    : tree_(tree), known_(known), clock_(std::move(clock)) {}
 Expander::~Expander() = default;
+
+bool Expander::stopped() {
+    if (entries_ >= max_entries) return true;
+    const auto now = clock_.now();
+    if (now < until_) return false;
+    until_ = *began_ +
+             std::min<std::chrono::nanoseconds>(max_time + clock_.waited() - waited_before_, 10 * max_time);
+    return now >= until_;
+}
 
 /// A directory with more entries than are left is as one that cannot be read.
 std::optional<std::vector<FileTree::Entry>> Expander::entries(const std::string& directory) {
@@ -250,7 +266,11 @@ void Expander::answer(const std::string& head, bool sources) {
 }
 
 Expansion Expander::expand(const Glob& glob, bool sources) {
-    if (!until_) until_ = now_() + max_time;
+    if (!began_) {
+        began_ = clock_.now();
+        until_ = *began_ + max_time;
+        waited_before_ = clock_.waited();
+    }
     Expansion result;
     const auto append = [](const auto& from, auto& to) { to.insert(to.end(), from.begin(), from.end()); };
     for (const Glob::Branch& branch : glob.branches()) {

@@ -30,6 +30,16 @@
 
 namespace callgate::rules {
 
+/// Returns how long the calling thread has waited since its start for a processor that others had; 0 if the
+/// kernel does not tell (Documentation/scheduler/sched-stats.rst).
+[[nodiscard]] std::chrono::nanoseconds waited_for_processor();
+
+/// The clock by which a walk is bounded.
+struct WalkClock {
+    std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
+    std::function<std::chrono::nanoseconds()> waited = waited_for_processor;
+};
+
 struct Expansion {
     std::vector<Glob> globs;
     /// Existing objects that matched; the caller may resolve their canonical names.
@@ -40,17 +50,16 @@ struct Expansion {
 
 class Expander {
 public:
-    using Clock = std::function<std::chrono::steady_clock::time_point()>;
     /// Bounds over all patterns, from the first one on: time, and entries that are read. The patterns of the
-    /// walk at which one is reached, and all later ones, stay as they were written.
+    /// walk at which one is reached, and all later ones, stay as they were written. Turns of other programs
+    /// do not count: a busy machine must not change what a run may do. With them it is ten times as long.
     static constexpr std::chrono::milliseconds max_time{1000};
     static constexpr std::size_t max_entries = 300'000;
     /// Bound on unreadable directories of one walk.
     static constexpr std::size_t max_kept = 256;
 
     /// `known` may be null: every directory is then listed.
-    explicit Expander(const FileTree& tree, KnownListings* known = nullptr,
-                      Clock now = std::chrono::steady_clock::now);
+    explicit Expander(const FileTree& tree, KnownListings* known = nullptr, WalkClock clock = {});
     Expander(const Expander&) = delete;
     Expander& operator=(const Expander&) = delete;
     ~Expander();
@@ -68,7 +77,7 @@ public:
     /// For the walk alone.
     struct Question;
     /// Whether a bound is reached.
-    [[nodiscard]] bool stopped() const { return entries_ >= max_entries || now_() >= *until_; }
+    [[nodiscard]] bool stopped();
     /// The directory is read, whatever is known of it. Nothing is returned if that fails.
     [[nodiscard]] std::optional<std::vector<FileTree::Entry>> entries(const std::string& directory);
     [[nodiscard]] const FileTree& tree() const { return tree_; }
@@ -80,8 +89,10 @@ private:
 
     const FileTree& tree_;
     KnownListings* known_;
-    Clock now_;
-    std::optional<std::chrono::steady_clock::time_point> until_;
+    WalkClock clock_;
+    std::optional<std::chrono::steady_clock::time_point> began_;
+    std::chrono::steady_clock::time_point until_;
+    std::chrono::nanoseconds waited_before_{};
     std::map<std::pair<std::string, bool>, std::vector<std::unique_ptr<Question>>> questions_;
     std::size_t entries_ = 0;  // that were read
 };

@@ -10,6 +10,7 @@
 
 using namespace callgate;
 using namespace callgate::rules;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -87,7 +88,9 @@ TEST_CASE("a walk that stops for time keeps the pattern as it was written, and s
     for (const int last : {2, 3, 4}) {
         // The clock stands still for so many looks, and then the time is over.
         looks = 0;
-        Expander expander(tree, nullptr, [&] { return ++looks > last ? now + Expander::max_time : now; });
+        Expander expander(
+            tree, nullptr,
+            {[&] { return ++looks > last ? now + Expander::max_time : now; }, [] { return 0ns; }});
         const Expansion expansion = expander.expand(compile("/w/**/.env"));
         CHECK(expansion.kept == Texts{"/w"});
         REQUIRE(expansion.globs.size() == 1);
@@ -97,8 +100,27 @@ TEST_CASE("a walk that stops for time keeps the pattern as it was written, and s
         CHECK(later.globs[0].text() == "/w/a/*.key");
         CHECK(later.kept == Texts{"/w/a", "/w/b"});
     }
-    Expander expander(tree, nullptr, [&] { return now + Expander::max_time - std::chrono::nanoseconds(1); });
-    CHECK(expander.expand(compile("/w/**/.env")).globs.size() == 2);
+}
+
+TEST_CASE("the turns of other programs are no time of the walk, up to a bound") {
+    MemoryTree tree;
+    tree.file("/w/.env");
+    tree.file("/w/a/b/c/.env");
+    // At each look so much time has gone, and of that the thread has waited so long for a processor.
+    const auto found = [&](std::chrono::nanoseconds all, std::chrono::nanoseconds others) {
+        int looks = 0, readings = 0;
+        Expander expander(
+            tree, nullptr,
+            {[&] { return std::chrono::steady_clock::time_point{} + (looks++ == 0 ? 0ns : all); },
+             [&] { return readings++ == 0 ? 5ns : others + 5ns; }});
+        return expander.expand(compile("/w/**/.env")).globs.size() == 2;
+    };
+    constexpr std::chrono::nanoseconds time = Expander::max_time;
+    CHECK(found(time - 1ns, 0ns));
+    CHECK_FALSE(found(time, 0ns));
+    CHECK(found(5 * time, 4 * time + 1ns));
+    CHECK_FALSE(found(5 * time, 4 * time));
+    CHECK_FALSE(found(10 * time, 10 * time));
 }
 
 TEST_CASE("a directory with more entries than are left keeps the pattern, and a full walk keeps it whole") {
@@ -109,7 +131,7 @@ TEST_CASE("a directory with more entries than are left keeps the pattern, and a 
         tree.file("/w/b/c/f" + std::to_string(index));
     }
     tree.file("/w/b/c/d/.env");
-    Expander expander(tree, nullptr, [] { return std::chrono::steady_clock::time_point(); });
+    Expander expander(tree, nullptr, {[] { return std::chrono::steady_clock::time_point(); }});
     const Expansion expansion = expander.expand(compile("/w/**/.env"));
     // /w/b/c has more entries than are left, so it keeps the pattern, and the walk ends.
     CHECK(expansion.kept == Texts{"/w/b/c"});
@@ -261,7 +283,7 @@ TEST_CASE("names that lead many patterns to many positions make the walk keep al
     for (const std::size_t names : {count - 2, count}) {
         MemoryTree tree;
         fill(tree, names);
-        Expander expander(tree, nullptr, [] { return std::chrono::steady_clock::time_point(); });
+        Expander expander(tree, nullptr, {[] { return std::chrono::steady_clock::time_point(); }});
         for (std::size_t index = 0; index < count; ++index)
             expander.announce(compile("/w/**/d" + std::to_string(index) + "/**/secret"));
         const Expansion expansion = expander.expand(compile("/w/**/d0/**/secret"));
