@@ -3,8 +3,8 @@
 // A program that is kept from one name of a directory is often kept from the next one. Whoever allows each by
 // its own option never ends. So from the third name on, the directory is named. Some directories hold more
 // than one program's files, as the home does. There a pattern is named, if the names differ only in parts
-// that a program makes up. A temporary name is another one in each run, so its pattern is named at once. Where
-// one could be a word, three names show it. Rules that deny go on to hold, whatever an option allows.
+// that a program makes up. A temporary name is another one in each run, so its pattern is named at once.
+// Where one could be a word, three names show it. Rules that deny go on to hold, whatever an option allows.
 //
 // ps(1) asks for the same file of every process. That is one line too, though no option allows it.
 //
@@ -141,7 +141,7 @@ bool holds_temporary_files(std::string_view directory) {
 bool belongs_together(std::string_view directory, const std::string& home) {
     constexpr std::array<std::string_view, 5> of_all_programs{"/.config", "/.local", "/.local/share",
                                                               "/.local/state", "/.cache"};
-    if (home.empty() || !is_small_tree(directory, home)) return false;
+    if (home.empty() || holds_temporary_files(directory) || !is_small_tree(directory, home)) return false;
     return !directory.starts_with(home) ||
            std::ranges::find(of_all_programs, directory.substr(home.size())) == of_all_programs.end();
 }

@@ -249,7 +249,8 @@ TEST_CASE("from three names of a directory on, the footer has one line, and name
     CHECK(footer_of("/srv/data", 2, nullptr).find("more names") == std::string::npos);
     // The home, what is above it, what all programs share, and what a rule denies is never offered.
     const rules::Rule rule = secrets();
-    for (const char* wide : {"/home/u", "/home", "/srv", "", "/home/u/.config", "/home/u/.local/share"}) {
+    for (const char* wide : {"/home/u", "/home", "/srv", "", "/home/u/.config", "/home/u/.local/share",
+                             "/var/tmp", "/dev/shm"}) {
         CAPTURE(wide);
         CHECK(line_count(footer_of(wide, 3, nullptr)) == 5);
     }
