@@ -110,6 +110,8 @@ UniqueFd open_child_signals() {
 int close_other_descriptors(const GuardianConfig& config, const GuardChannels& channels) {
     std::vector<int> kept{channels.orders.get(), channels.events.get(), channels.status.get(),
                           channels.children.get()};
+    for (const UniqueFd* const end : {&channels.wake, &channels.woken})
+        if (*end) kept.push_back(end->get());
     const int report = config.report != nullptr ? config.report->descriptor.get() : -1;
     if (report >= 0) kept.push_back(report);
     for (const int terminal : {config.terminal.slave, config.terminal.person})
@@ -167,6 +169,29 @@ Failure become_guardian(const GuardianConfig& config, const GuardChannels& chann
     return {ConfineStep::descriptors, close_other_descriptors(config, channels)};
 }
 
+/// The guardian continues its supervisor by this pipe, because its own signals do not reach it. The kernel
+/// sends SIGCONT for each byte, as the domain that is in force now may (fcntl(2), F_SETOWN).
+result<Pipe> make_wake_pipe(pid_t supervisor) {
+    auto pipe = make_pipe();
+    if (!pipe) return pipe;
+    const int end = pipe->read.get();
+    if (::fcntl(end, F_SETOWN, supervisor) != 0 || ::fcntl(end, F_SETSIG, SIGCONT) != 0 ||
+        ::fcntl(end, F_SETFL, O_ASYNC | O_NONBLOCK) != 0)
+        return errno_code();
+    return pipe;
+}
+
+/// Keeps the signals of this process and its descendants among them. Returns the wake pipe; an empty one
+/// where the kernel does not hold that. kill(-1) must reach nobody else.
+Pipe confine_signals(const GuardianConfig& config, pid_t supervisor) {
+    const int abi = kernel_landlock_abi();
+    if (config.nested || abi < 6) return {};
+    auto pipe = make_wake_pipe(supervisor);
+    if (!pipe || !enter_signal_domain(abi)) return {};
+    const bool holds = ::kill(supervisor, 0) != 0 && errno == EPERM;
+    return holds ? std::move(*pipe) : Pipe{};
+}
+
 [[noreturn]] void guardian(const GuardianConfig& config, const AgentStart& start, Pipes pipes,
                            pid_t supervisor) {
     // An ignored SIGCHLD, inherited from callgate's caller, would make the kernel reap the command itself.
@@ -174,11 +199,13 @@ Failure become_guardian(const GuardianConfig& config, const GuardChannels& chann
     pid_t agent = -1;
     const int unled = config.terminal.slave < 0 ? 0 : lead_terminal(config.terminal.slave);
     if (unled != 0) give_up(pipes.events.write.get(), {ConfineStep::process_group, unled});
+    Pipe wake = confine_signals(config, supervisor);
     if (::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL) == 0) agent = ::fork();
     if (agent == 0) confine_and_execute(start);
     if (agent < 0) give_up(pipes.events.write.get(), {ConfineStep::process_group, errno});
     GuardChannels channels{std::move(pipes.orders.read), std::move(pipes.events.write),
-                           std::move(pipes.status.read), open_child_signals()};
+                           std::move(pipes.status.read), open_child_signals(),
+                           std::move(wake.write),        std::move(wake.read)};
     const Failure failure = become_guardian(config, channels);
     if (failure.error != 0) {
         ::kill(agent, SIGKILL);

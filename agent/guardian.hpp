@@ -6,6 +6,10 @@
 // (Landlock scopes and the filter). It leads a session of its own with all signals blocked, while the command
 // stays in callgate's process group. If the run has a terminal of its own, the guardian leads that session
 // and the command is its foreground group.
+//
+// From Landlock ABI 6 on it enters a domain of its own before it forks the agent. There a signal to all
+// (kill(-1)) reaches exactly its descendants, and ends a tree at once that forks faster than /proc is read.
+// Elsewhere, and within a run, it finds them in /proc. It reads /proc in any case until none is left.
 #pragma once
 
 #include <linux/filter.h>

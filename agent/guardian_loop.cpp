@@ -126,7 +126,7 @@ void GuardianLoop::receive_order() {
             supervisor_stops_ = false;
             return;
         case Order::Kind::terminate:
-            signal_descendants(::getpid(), {SIGTERM, SIGCONT});
+            signal_all({SIGTERM, SIGCONT});
             return;
         case Order::Kind::end:
             end_all();
@@ -220,7 +220,7 @@ void GuardianLoop::command_ended() {
     if (!any_child()) return send(Event::Kind::lingering, 0);
     send(Event::Kind::lingering, static_cast<int>(descendants(::getpid()).size()));
     if (config_.background == Background::wait) return;
-    signal_descendants(::getpid(), {SIGTERM, SIGCONT});
+    signal_all({SIGTERM, SIGCONT});
     sweep_ = Clock::now() + background_grace;
 }
 
@@ -241,7 +241,7 @@ void GuardianLoop::keep_deadlines() {
         deadline_.reset();
         expired_ = true;
         send(Event::Kind::expired, 0);
-        signal_descendants(::getpid(), {SIGTERM, SIGCONT});
+        signal_all({SIGTERM, SIGCONT});
         sweep_ = Clock::now() + config_.grace;
     }
     if (!sweep_ || Clock::now() < *sweep_) return;
@@ -260,11 +260,24 @@ bool GuardianLoop::supervisor_is_to_run() const {
 void GuardianLoop::wake_supervisor() const {
     if (!supervisor_is_to_run() || ::getppid() != supervisor_ || !check_enabled("wakes-supervisor")) return;
     const auto supervisor = read_process(supervisor_);
-    if (supervisor && supervisor->state == 'T') ::kill(supervisor_, SIGCONT);
+    if (!supervisor || supervisor->state != 'T') return;
+    if (!channels_.wake) {
+        ::kill(supervisor_, SIGCONT);
+    } else if (char byte = 0; ::write(channels_.wake.get(), &byte, 1) == 1) {
+        static_cast<void>(::read(channels_.woken.get(), &byte, 1) == 1);
+    }
+}
+
+/// Sends them by one kill(2) to all, which is over before the next fork (kernel/fork.c). A reading of /proc
+/// can be slower than a tree forks.
+void GuardianLoop::signal_all(std::initializer_list<int> signals) const {
+    if (!channels_.wake) return signal_descendants(::getpid(), signals);
+    for (const int signal : signals) ::kill(-1, signal);
 }
 
 void GuardianLoop::end_all() {
     hurry(config_);
+    if (channels_.wake) signal_all({SIGKILL});
     end_descendants(::getpid(), [this] { reap(reaped_while_ending); });
 }
 
@@ -306,6 +319,7 @@ void GuardianLoop::lost() {
     if (config_.terminal.modes != nullptr && check_enabled("terminal-back"))
         put_back(config_.terminal.person, *config_.terminal.modes);
     hurry(config_);
+    if (channels_.wake) signal_all({SIGKILL});
     for (;;) {
         end_descendants(::getpid(), [] { static_cast<void>(any_child_after_reaping()); });
         if (!any_child_after_reaping()) break;

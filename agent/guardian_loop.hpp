@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 
 #include "agent/guardian.hpp"
@@ -19,6 +20,9 @@ struct GuardChannels {
     UniqueFd events;    // write end
     UniqueFd status;    // read end, non-blocking: the agent's events
     UniqueFd children;  // signalfd for SIGCHLD
+    /// A byte that is written to `wake` continues the supervisor, and `woken` has it to be read. Both are
+    /// empty if the guardian's signals reach others than its descendants.
+    UniqueFd wake, woken;
 };
 
 class GuardianLoop {
@@ -51,6 +55,8 @@ private:
     [[nodiscard]] int timeout_ms() const;
     [[nodiscard]] bool supervisor_is_to_run() const;
     void wake_supervisor() const;
+    /// Sends these signals, in order, to every descendant.
+    void signal_all(std::initializer_list<int> signals) const;
     void end_all();
     int finish();
     [[nodiscard]] int remove_directory() const;

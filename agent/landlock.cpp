@@ -74,10 +74,22 @@ result<void> add_ports(int ruleset, std::span<const PortRange> ranges, std::uint
     return {};
 }
 
-result<void> restrict_self(int ruleset) {
+result<void> restrict_self(int ruleset, std::uint32_t flags = 0) {
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0) return errno_code();
-    if (::syscall(SYS_landlock_restrict_self, ruleset, 0U) != 0) return errno_code();
+    if (::syscall(SYS_landlock_restrict_self, ruleset, flags) != 0) return errno_code();
     return {};
+}
+
+// Every ruleset restricts REFER anyway. ABI 1 lacks it, so a right to make block devices stands in, which the
+// target cannot use.
+result<UniqueFd> base_ruleset(int abi, std::uint64_t scoped) {
+    const std::uint64_t handled = abi >= 2 ? LANDLOCK_ACCESS_FS_REFER : LANDLOCK_ACCESS_FS_MAKE_BLOCK;
+    auto ruleset = create_ruleset({handled, 0, scoped}, scoped == 0 ? 1 : abi);
+    if (!ruleset) return ruleset;
+    const UniqueFd root(::open("/", O_PATH | O_CLOEXEC | O_DIRECTORY));
+    if (!root) return errno_code();
+    if (auto added = add_path(ruleset->get(), root.get(), handled); !added) return added.error();
+    return ruleset;
 }
 
 }  // namespace
@@ -108,15 +120,17 @@ result<UniqueFd> RulesetParts::make(std::vector<std::string>* left_out) const {
 
 result<void> enter_base_domain(int abi) {
     if (abi < 1) return error_code(EOPNOTSUPP, boost::system::system_category());
-    // Every ruleset restricts REFER anyway. ABI 1 lacks it, so a right to make block devices stands in, which
-    // the target cannot use.
-    const std::uint64_t handled = abi >= 2 ? LANDLOCK_ACCESS_FS_REFER : LANDLOCK_ACCESS_FS_MAKE_BLOCK;
-    auto ruleset = create_ruleset({handled, 0, 0}, 1);
+    auto ruleset = base_ruleset(abi, 0);
     if (!ruleset) return ruleset.error();
-    const UniqueFd root(::open("/", O_PATH | O_CLOEXEC | O_DIRECTORY));
-    if (!root) return errno_code();
-    if (auto added = add_path(ruleset->get(), root.get(), handled); !added) return added.error();
     return restrict_self(ruleset->get());
+}
+
+result<void> enter_signal_domain(int abi) {
+    if (abi < 6) return error_code(EOPNOTSUPP, boost::system::system_category());
+    auto ruleset = base_ruleset(abi, landlock::scope_signal);
+    if (!ruleset) return ruleset.error();
+    // The kernel's audit would have a line for each process of the machine that a signal to all leaves out.
+    return restrict_self(ruleset->get(), abi >= 7 ? landlock::no_log_of_own : 0);
 }
 
 result<void> confine_new_sockets(int directory) {

@@ -47,6 +47,10 @@ struct RulesetParts {
 /// "/". Sets NO_NEW_PRIVS, which Landlock needs. Error EOPNOTSUPP if `abi` is 0.
 [[nodiscard]] boost::system::result<void> enter_base_domain(int abi);
 
+/// The same domain again for the guardian, before it forks the agent: its signals, and those of all its
+/// descendants, reach none but these. Error EOPNOTSUPP if `abi` is below 6.
+[[nodiscard]] boost::system::result<void> enter_signal_domain(int abi);
+
 /// Puts the calling thread, which is to end soon, into a domain in which it makes unix sockets beneath
 /// `directory` alone. Errors: those of landlock(7); E2BIG where too many domains are around it.
 [[nodiscard]] boost::system::result<void> confine_new_sockets(int directory);

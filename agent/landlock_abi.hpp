@@ -21,6 +21,7 @@ inline constexpr std::uint64_t net_connect_send_udp = 1ULL << 3;   // ABI 10
 inline constexpr std::uint64_t scope_abstract_socket = 1ULL << 0;  // ABI 6
 inline constexpr std::uint64_t scope_signal = 1ULL << 1;           // ABI 6
 inline constexpr int rule_net_port = 2;
+inline constexpr std::uint32_t no_log_of_own = 1U << 0;  // ABI 7: ..._LOG_SAME_EXEC_OFF
 
 /// struct landlock_ruleset_attr of ABI 6. Older kernels take a prefix of it. What ABI 10 adds says which
 /// denials the kernel's audit leaves out. After an exec it shows none of a domain anyway.

@@ -2,8 +2,10 @@
 
 #include <sched.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 
 #include "agent/landlock_abi.hpp"
@@ -137,6 +139,34 @@ TEST_CASE("a grant whose object vanished, changed its kind or became a link is l
 
 TEST_CASE("a plan for an ABI that the kernel lacks is an error, not a weaker domain") {
     CHECK(RulesetRecipe(plan(0, {})).parts().make().has_error());
+}
+
+TEST_CASE("in the signal domain a signal to all reaches descendants alone, and files still move freely") {
+    if (skipped_below(6)) return;
+    TemporaryDirectory directory;
+    ::mkdir((directory / "a").c_str(), 0700);
+    std::ofstream(directory / "file") << "x\n";
+    const auto waiting = [] {
+        const pid_t made = ::fork();
+        if (made == 0)
+            for (;;) ::pause();
+        return made;
+    };
+    const pid_t outside = waiting();
+    REQUIRE(outside > 0);
+    CHECK(in_child([&] {
+              if (!enter_signal_domain(kernel_landlock_abi())) return 1;
+              if (::kill(outside, 0) == 0 || errno != EPERM) return 2;
+              const pid_t inside = waiting();
+              if (inside <= 0 || ::kill(-1, SIGKILL) != 0) return 3;
+              int status = 0;
+              if (::waitpid(inside, &status, 0) != inside || !WIFSIGNALED(status)) return 4;
+              return ::rename((directory / "file").c_str(), (directory / "a/file").c_str()) == 0 ? 0 : 5;
+          }) == 0);
+    CHECK(::waitpid(outside, nullptr, WNOHANG) == 0);
+    ::kill(outside, SIGKILL);
+    ::waitpid(outside, nullptr, 0);
+    CHECK(in_child([] { return enter_signal_domain(5) ? 0 : 1; }) == 1);
 }
 
 TEST_CASE(
