@@ -1,6 +1,7 @@
 """Pools: each job has exactly one end, what is lost is named, and nothing is left."""
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -191,6 +192,7 @@ def test_many_jobs_while_servers_are_killed(workdir):
         for future in each_ended_once(pool.as_completed(jobs), ended):
             lost += future.exception() is not None
             if chance.random() < 20 / MANY and pool._running is not None:
-                os.kill(pool._running.process.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # the last one is not missed yet
+                    os.kill(pool._running.process.pid, signal.SIGKILL)
         assert ended == set(range(MANY)) and 0 < lost < MANY / 5
         assert len(list(workdir.iterdir())) >= MANY - lost
