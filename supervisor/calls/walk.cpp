@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -12,6 +11,7 @@
 #include <climits>
 #include <optional>
 
+#include "base/fs_user.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/resolve.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
@@ -58,7 +58,7 @@ bool links_are_protected() {
 
 /// fs/namei.c, may_follow_link: another user's link in a sticky, world-writable directory is not followed.
 bool may_follow(int directory, const struct stat& link) {
-    const auto own = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));  // it changes nothing
+    const uid_t own = fs_user();
     if (!links_are_protected() || !check_enabled("protected-links") || link.st_uid == own) return true;
     struct stat holder {};
     if (::fstat(directory, &holder) != 0) return false;

@@ -1,7 +1,6 @@
 #include "supervisor/audit/write/log.hpp"
 
 #include <fcntl.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/fs_user.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/audit/write/format.hpp"
 #include "supervisor/audit/write/log_descriptor.hpp"
@@ -248,8 +248,7 @@ void Log::State::cut_back(std::size_t written) {
 
 bool Log::State::acts_as_owner() const {
     struct stat status {};
-    const auto user = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));  // it changes nothing
-    return ::fstat(fd.get(), &status) == 0 && status.st_uid == user;
+    return ::fstat(fd.get(), &status) == 0 && status.st_uid == fs_user();
 }
 
 int Log::State::rotate() {

@@ -5,7 +5,6 @@
 // (FIFOs, devices): that is announced, and interrupted as the caller would be.
 #include <linux/capability.h>
 #include <linux/openat2.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -15,6 +14,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/fs_user.hpp"
 #include "base/process/spawn.hpp"
 #include "base/test_switch.hpp"
 #include "supervisor/calls/files/opening.hpp"
@@ -72,7 +72,7 @@ bool Opening::sticky_refuses(const Object& object) const {
     const bool fifo = S_ISFIFO(object.status.st_mode);
     if (!wanted_.creates() || (!fifo && !S_ISREG(object.status.st_mode))) return false;
     const int level = sticky_protection(fifo);
-    const auto own = static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1)));  // it changes nothing
+    const uid_t own = fs_user();
     if (level == 0 || !check_enabled("protected-files") || object.status.st_uid == own) return false;
     const std::string parent = object.path.substr(0, std::max<std::size_t>(object.path.rfind('/'), 1));
     struct stat holder {};
