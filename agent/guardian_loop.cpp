@@ -40,13 +40,6 @@ int same_class(int code) {
     return code == CLD_CONTINUED ? WCONTINUED : WSTOPPED;
 }
 
-// A fork bomb shares the processors with us evenly. Root may take a higher priority; other users need
-// patience, unless a control group ends all members at once.
-void hurry(const GuardianConfig& config) {
-    ::setpriority(PRIO_PROCESS, 0, -20);
-    if (config.created_ipc != nullptr) kill_created_groups(*config.created_ipc);
-}
-
 bool any_child() {
     siginfo_t seen{};
     return ::waitid(P_ALL, 0, &seen, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
@@ -275,9 +268,16 @@ void GuardianLoop::signal_all(std::initializer_list<int> signals) const {
     for (const int signal : signals) ::kill(-1, signal);
 }
 
-void GuardianLoop::end_all() {
-    hurry(config_);
+/// A fork bomb shares the processors with this process evenly. Root may take a higher priority; other users
+/// need patience, unless a control group or one signal ends all members at once.
+void GuardianLoop::hurry() const {
+    ::setpriority(PRIO_PROCESS, 0, -20);
+    if (config_.created_ipc != nullptr) kill_created_groups(*config_.created_ipc);
     if (channels_.wake) signal_all({SIGKILL});
+}
+
+void GuardianLoop::end_all() {
+    hurry();
     end_descendants(::getpid(), [this] { reap(reaped_while_ending); });
 }
 
@@ -318,8 +318,7 @@ void GuardianLoop::lost() {
     // read on.
     if (config_.terminal.modes != nullptr && check_enabled("terminal-back"))
         put_back(config_.terminal.person, *config_.terminal.modes);
-    hurry(config_);
-    if (channels_.wake) signal_all({SIGKILL});
+    hurry();
     for (;;) {
         end_descendants(::getpid(), [] { static_cast<void>(any_child_after_reaping()); });
         if (!any_child_after_reaping()) break;

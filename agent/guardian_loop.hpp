@@ -57,6 +57,7 @@ private:
     void wake_supervisor() const;
     /// Sends these signals, in order, to every descendant.
     void signal_all(std::initializer_list<int> signals) const;
+    void hurry() const;
     void end_all();
     int finish();
     [[nodiscard]] int remove_directory() const;
