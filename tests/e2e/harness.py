@@ -371,6 +371,13 @@ class Box:
         self.own(path)
         return path
 
+    def deep_file(self) -> Path:
+        """A file in the tree whose name has nearly 4 kB: records of it fill a log soon."""
+        deep = self.tree
+        for _ in range(17):
+            deep = self.directory(deep / ("d" * 200))
+        return self.file(deep / "file", b"x")
+
     def program(self, name: str) -> str:
         path = self.stage.bin / name
         if not path.exists():

@@ -172,13 +172,9 @@ def test_show_prints_what_it_has_found_while_it_reads_on(stage):
 
 @ordinary
 def test_a_run_whose_log_has_several_segments_is_one_log(box):
-    """Names of nearly 4 kB fill 64 MiB soon."""
-    deep = box.tree
-    for _ in range(17):
-        deep = box.directory(deep / ("d" * 200))
-    box.file(deep / "file", b"x")
+    file = box.deep_file()
     times = 20_000
-    script = f"import os\nfor n in range({times}): os.close(os.open({str(deep / 'file')!r}, os.O_RDONLY))"
+    script = f"import os\nfor n in range({times}): os.close(os.open({str(file)!r}, os.O_RDONLY))"
     result = box.run(["/usr/bin/python3", "-S", "-c", script], rules(box), audit=False)
     assert result.code == 0, result.describe()
     log, head = Path(result.report["audit"]["file"]), result.report["audit"]["head"]
@@ -188,8 +184,8 @@ def test_a_run_whose_log_has_several_segments_is_one_log(box):
     whole = audit(box, "verify", "--head", head, str(log))
     assert whole.code == 0 and f"{result.report['audit']['records']} records" in whole.text, whole.describe()
     assert len(audit(box, "ls").text.splitlines()) == 2, "one run"
-    (file,) = [one for one in json.loads(audit(box, "summary", "--by", "object", "--json", str(log)).text) if one["object"] == str(deep / "file")]
-    assert file["allow"] == times
+    (summary,) = [one for one in json.loads(audit(box, "summary", "--by", "object", "--json", str(log)).text) if one["object"] == str(file)]
+    assert summary["allow"] == times
     last = json.loads(audit(box, "tail", "-n", "1", "--json", str(log)).text)
     assert last["event"]["action"] == "run.end" and head.endswith(last["integrity"]["hash"])
     aside = box.root / "aside"
