@@ -214,7 +214,7 @@ class Model:
 
 def mcp_call(step: Step, body: dict[str, Any]) -> tuple[str, Any]:
     """Agents give such a tool a longer name. It may stand in their words alone, if they offer the tool on demand."""
-    found = re.findall(rf"[\w-]*{step[1]}\b", json.dumps(body)) if step[0] == "mcp" else [""]
+    found = re.findall(rf"[\w-]*{step[1]}\b", re.sub(r"\\+n", " ", json.dumps(body))) if step[0] == "mcp" else [""]
     return max(found, key=len, default=f"callgate___{step[1]}"), json.loads(step[-1]) if step[0] == "mcp" else {}
 
 
