@@ -201,6 +201,7 @@ void Loading::merge_rules() {
         add(result_.agent.programs, file->parsed.agent.programs);
         add(result_.agent.launchers, file->parsed.agent.launchers);
         add(result_.agent.starts, file->parsed.agent.starts);
+        add(result_.agent.interpreter, file->parsed.agent.interpreter);
         add(result_.agent.arguments, file->parsed.agent.arguments);
     }
     for (const auto& [id, pattern] : sources_.exceptions) {

@@ -19,7 +19,8 @@ constexpr std::array<std::string_view, 10> condition_keys{"path",     "host", "a
 constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes",  "cpu",  "wall",
                                                      "idle",   "open_files", "disk", "file_size"};
 constexpr std::array<std::string_view, 3> environment_keys{"pass", "agent", "set"};
-constexpr std::array<std::string_view, 5> agent_keys{"program", "command", "launcher", "starts", "arguments"};
+constexpr std::array<std::string_view, 6> agent_keys{"program", "command",     "launcher",
+                                                     "starts",  "interpreter", "arguments"};
 constexpr std::array<std::string_view, 4> example_keys{"allow", "ask", "deny", "kill"};
 
 // Left out are EINTR and EAGAIN, after which programs try again, and the kernel's restart codes.

@@ -265,6 +265,8 @@ void parse_agent(const ParseState& state, const JsonValue& value, Agent& agent) 
             parse_programs(state, member.value, agent.launchers);
         else if (member.key == "starts")
             parse_texts(state, member.value, "a name beneath node_modules, or a list of them", agent.starts);
+        else if (member.key == "interpreter")
+            parse_texts(state, member.value, "a command and its arguments", agent.interpreter);
         else if (member.key == "arguments")
             parse_texts(state, member.value, "an argument of the agent, or a list of them", agent.arguments);
         else

@@ -168,6 +168,50 @@ def test_a_launched_agent_that_its_tools_could_write_is_an_error(box):
     assert result.code == 125 and f"the agent {program} may be written in this run" in result.errors, result.describe()
 
 
+NODE = """#!/usr/bin/python3
+import sys
+sys.argv = sys.argv[2:] if sys.argv[1] == "--expose-gc" else sys.argv[1:]
+exec(open(sys.argv[0]).read())
+"""
+
+
+def qwen(box: harness.Box, root: Path) -> tuple[Path, Path, dict[str, str]]:
+    """A launcher and a script that only stand where those of Qwen Code do, and variables whose PATH has a `node` for both."""
+    box.file(box.home / ".qwen" / "oauth_creds.json", LOGIN.encode(), 0o600)
+    package = root / "node_modules/@qwen-code/qwen-code"
+    script = box.file(package / "cli.js", CODEX.replace(".codex/auth.json", ".qwen/oauth_creds.json").encode())
+    start = f"#!/usr/bin/env node\nimport subprocess, sys\nsubprocess.run(['node', '--expose-gc', '{script}', *sys.argv[1:]])\n"
+    launcher = box.file(package / "cli-entry.js", start.encode(), 0o755)
+    node = box.file(root / "bin" / "node", NODE.encode(), 0o755)
+    return launcher, script, {"HOME": str(box.home), "PATH": f"{node.parent}:/usr/bin:/bin"}
+
+
+def test_a_launched_script_is_run_by_the_interpreter_of_its_profile(box):
+    launcher, script, environment = qwen(box, box.home / ".npm-global" / "lib")
+    bare = box.run([str(launcher), "-p"], supervised=False, env=environment)
+    assert bare.text.count(LOGIN) == 2 and "arguments -p\n" in bare.text, bare.describe()
+    options = ["-p", "qwen", "--no-user-rules"]
+    result = box.run([str(launcher), "-p"], None, options=options, env=environment)
+    agent, tool, arguments = result.text.splitlines()
+    assert agent == f"agent {LOGIN}" and "Permission denied" in tool and arguments == "arguments -p", result.describe()
+    # Without the launcher the interpreter is not the agent.
+    result = box.run(["node", str(script)], None, options=options, env=environment)
+    assert LOGIN not in result.text and "is not the agent" in result.errors, result.describe()
+    result = box.run([str(launcher)], None, options=options, env={**environment, "PATH": "/bin/none"})
+    assert result.code == 125 and f"the agent {script} needs node, which is not in PATH" in result.errors, result.describe()
+
+
+def test_a_launched_script_or_its_interpreter_that_tools_could_write_is_an_error(box):
+    outside = box.home / ".npm-global" / "lib"
+    launcher, script, environment = qwen(box, box.tree)
+    _, _, other = qwen(box, outside)
+    result = box.run([str(launcher)], None, options=["-p", "qwen", "--no-user-rules"], env=other)
+    assert result.code == 125 and f"the agent {script} may be written in this run" in result.errors, result.describe()
+    launcher, _, _ = qwen(box, outside)
+    result = box.run([str(launcher)], None, options=["-p", "qwen", "--no-user-rules"], env=environment)
+    assert result.code == 125 and f"{box.tree}/bin/node may be written in this run" in result.errors, result.describe()
+
+
 @dataclasses.dataclass(frozen=True)
 class Agent:
     name: str

@@ -95,7 +95,7 @@ KEPT = {
     "opencode": (".local/share/opencode/snapshot/p/h", ("commondir", "remotes/x", "branches/x", "hooks/post-index-change"),
                  ("info/exclude", "index", "COMMIT_EDITMSG"), ("HEAD", "info/exclude", "objects/pack/x"), ("tXzvDRJ",)),
     "claude": (".claude/shell-snapshots", ("snapshot-bash-1-other.sh",), (), ("snapshot-bash-2-own.sh",), ()),
-    "vibe": (".vibe", ("trusted_folders.toml", "hooks.toml"), (), ("cache.toml", "logs/x"), ()),
+    "vibe": (".vibe", ("trusted_folders.toml", "hooks.toml"), ("trusted_folders.toml",), ("cache.toml", "logs/x"), ()),
 }
 WRITE = 'mkdir -p "$(dirname "$1")" && echo later > "$1"'
 LINK = 'mkdir -p "$(dirname "$1")" && rm -f "$1" && ln -s /tmp "$1"'
@@ -114,6 +114,8 @@ def test_what_an_agent_keeps_for_its_tools_runs_nothing_outside(box, profile):
             above = box.directory(above / part)
         if profile == "claude":
             box.file(place / "snapshot-bash-1-other.sh", b"another session's\n")
+        if profile == "vibe":  # its start has made it
+            box.file(place / "trusted_folders.toml", b"")
         lines = "; ".join(["true", *(f"sh -c '{script}' sh {place / one}" for one in names), "true"])
         result = in_profile(box, profile, lines) if supervised else box.run(["/bin/sh", "-c", lines], supervised=False)
         assert result.code == 0, result.describe()
