@@ -129,13 +129,20 @@ bool Search::holds_packages(std::size_t visit, const FileTree::Entry& entry) con
     return expander_.tree().kind(child(path(library.above), "pyvenv.cfg")) == FileTree::Kind::file;
 }
 
+/// Whether what remains of a pattern stays in force beneath a directory that this step names. A `*` alone
+/// names a directory of its kind only behind a literal name ("worktrees/*").
+bool anchors(const std::vector<WalkStep>& steps, std::size_t step) {
+    if (steps[step].text != "*") return true;
+    return step > 0 && !steps[step - 1].any_depth && steps[step - 1].literal();
+}
+
 /// `hits_` are those of the directory's name.
 void Search::anchor(WalkStates::Number state, const std::string& directory) const {
     for (const StepHit& hit : hits_) {
         const std::vector<WalkStep>& steps = questions_[hit.walk]->walk->steps();
         const Positions met = states_.positions(state, hit.walk) & hit.steps;
         for (std::size_t step = 0; step < steps.size(); ++step)
-            if ((met & bit(step)) != 0 && steps[step].text != "*")
+            if ((met & bit(step)) != 0 && anchors(steps, step))
                 questions_[hit.walk]->anchor(directory, step);
     }
 }

@@ -37,8 +37,8 @@ std::string_view why(rules::Obstacle obstacle, bool arguments_known) {
 /// docs/threat-model.md, "Settings of git".
 constexpr std::string_view filtered_changes =
     "a run may rename a new file to it: harmless settings are taken over, the change of a remote or branch "
-    "that "
-    "is there is asked with its old and new value, and other changes are denied";
+    "that is there is asked with its old and new value, and other changes are denied; where git counts the "
+    "steps of a rebase, a number is taken over";
 
 }  // namespace
 

@@ -205,6 +205,7 @@ std::string Supervision::end() {
     using namespace std::chrono;
     if (questions_) questions_->stop();
     workers_.stop();
+    locks_.counts().settle();
     const audit::Counts counts = report_.counts();
     audit::RunEnd end;
     end.outcome = Outcome::exited;

@@ -19,7 +19,8 @@ constexpr std::string_view names_of_held_directories =
     ".continue "
     ".windsurf .roo .kiro .qwen .opencode .amazonq .trae .kilocode .factory .junie .augment .crush "
     ".openhands "
-    ".iflow .codebuddy .qoder .tabnine .pi .amp .grok .vibe .cline .mise";
+    ".iflow .codebuddy .qoder .tabnine .pi .amp .grok .vibe .cline .mise .kilo .letta "
+    ".mastracode .commandcode .mux .neovate";
 constexpr std::string_view names_of_shown_directories =
     ".husky .githooks .lefthook .devcontainer .circleci .mvn .bsp .bloop";
 
@@ -27,7 +28,7 @@ constexpr std::string_view names_of_shown_directories =
 constexpr std::string_view names_of_held_files =
     ".git .envrc .envrc.local .envrc.private .mcp.json .aider.conf.yml opencode.json opencode.jsonc "
     "crush.json "
-    ".crush.json .mise.toml mise.toml .mise.local.toml mise.local.toml .miserc.toml .rtx.toml .autoenv "
+    ".crush.json kilo.json kilo.jsonc .lite_project.lua .mise.toml mise.toml .mise.local.toml mise.local.toml .miserc.toml .rtx.toml .autoenv "
     ".autoenv.leave .autoenv.zsh .autoenv_leave.zsh .rvmrc .exrc _exrc .vimrc _vimrc .gvimrc .lvimrc .nvimrc "
     ".nvim.lua .neoconf.json .gdbinit .lldbinit .pdbrc .lazygit.yml pitchfork.toml pitchfork.local.toml";
 constexpr std::string_view names_of_shown_files =
@@ -169,10 +170,11 @@ bool is_kept_by_git(std::string_view directory, std::string_view name) {
 }
 
 /// Git carries it out when the user goes on with a rebase, or with picking commits. A strategy names a
-/// program.
+/// program, and an option of `git apply` a file that it writes.
 bool is_carried_on(std::string_view directory, std::string_view name) {
     return has(directory, ".git/") &&
            ((ends_in(directory, "rebase-merge/") && (name == "git-rebase-todo" || name == "strategy")) ||
+            (ends_in(directory, "rebase-apply/") && name == "apply-opt") ||
             (ends_in(directory, "sequencer/") && name == "opts"));
 }
 

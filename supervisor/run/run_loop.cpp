@@ -310,6 +310,7 @@ RunOutcome RunLoop::run(Work work) {
     approval_->stop();
     if (untold_ && given_.compiled.terminal) say_untold();
     workers_.stop();
+    locks_.counts().settle();
     note_tree_limits(tree_limits_, outcome);
     nested_.remove_created();
     if (sync_) sync_->finish();

@@ -242,6 +242,7 @@ CHECKS = (
     Mutant("git-asked-values", ("later.git_asked_swapped",)),
     Mutant("new-settings", ("later.git_settings_kept", "later.git_settings_mapped", "later.git_settings_linked")),
     Mutant("new-settings-empty", ("later.git_settings_created",)),
+    Mutant("number-alone", ("later.git_counts",)),
     Mutant("new-settings-name", ("later.git_settings_before_its_name",)),
     Mutant("moved-port", ("net.listen_refused",)),
     Mutant("bind-to-nothing", ("net.bind_any", "net.bind_any6")),

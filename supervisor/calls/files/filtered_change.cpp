@@ -125,14 +125,14 @@ Questioned ask_about(FileCall& context, const Subject& subject, const rules::Ver
 
 }  // namespace
 
-std::optional<rules::Verdict> filtered_creation(FileCall& context, const Subject& subject,
-                                                const Place& place) {
-    if (!is_git_config(place.path)) return std::nullopt;
+std::optional<rules::Verdict> filtered_opening(FileCall& context, const Subject& subject,
+                                               const std::string& path) {
+    if (!is_git_config(path) && !is_git_count(path)) return std::nullopt;
     const auto verdict = filtering_verdict(context, subject);
     if (!verdict) return std::nullopt;
     const NamesAround names{context.needs.enforced.rules, context.caller.executable, party_of(context)};
-    const bool free = names.only_filtered(Operation::create, place.path) &&
-                      names.only_filtered(Operation::modify, place.path);
+    const bool free =
+        names.only_filtered(Operation::create, path) && names.only_filtered(Operation::modify, path);
     return free ? verdict : std::nullopt;
 }
 

@@ -29,10 +29,11 @@ struct StandingAt {
     const struct stat* status;
 };
 
-/// The denial of making such a file, where the rule that denies it filters changes. libgit2 makes an empty
-/// file first. So the run gets one that it can only read.
-[[nodiscard]] std::optional<rules::Verdict> filtered_creation(FileCall& context, const Subject& subject,
-                                                              const Place& place);
+/// The denial of opening such a file for writing, or a count (git_counts.hpp), where the rule that denies it
+/// filters changes. The settings are made alone: libgit2 makes an empty file first. So the run gets one that
+/// it can only read.
+[[nodiscard]] std::optional<rules::Verdict> filtered_opening(FileCall& context, const Subject& subject,
+                                                             const std::string& path);
 
 /// Decides and answers the rename, where the rule that denies it says so. False: it is another rule.
 [[nodiscard]] bool change_filtered(FileCall& context, const Subject& subject, const StandingAt& lock,

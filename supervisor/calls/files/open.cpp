@@ -34,6 +34,7 @@
 #include "supervisor/calls/files/opening.hpp"
 #include "supervisor/calls/files/replaced_files.hpp"
 #include "supervisor/calls/files/set_ids.hpp"
+#include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/calls/files/terminals.hpp"
 #include "supervisor/calls/handlers.hpp"
 #include "supervisor/calls/opaque.hpp"
@@ -239,7 +240,7 @@ Opening::Next Opening::existing(Object object) {
         at_or_beneath(object.path, "/proc"))
         return act_on(object, 0);
     const rules::Verdict verdict = judged.settled ? *judged.settled : evaluate(context_, judged);
-    if (hand_filtered(object, judged, verdict)) return Next::done;
+    if (hand_filtered(object, judged, verdict) || rewrite_count(object, judged)) return Next::done;
     const Decision decision = decide_with(context_, judged, verdict);
     if (!decision.allowed()) return context_.fail(decision.error), Next::done;
     return act_on(object, decision.sequence);
@@ -289,6 +290,7 @@ EmptyPath takes_empty(const Wanted& wanted) {
 }
 
 void start(FileCall& context, Wanted wanted) {
+    if (context.files.locks != nullptr) context.files.locks->counts().settle();
     if (wanted.creates() || wanted.temporary()) {
         const mode_t given = wanted.mode;
         wanted.mode = permitted_mode(context, given);

@@ -286,7 +286,7 @@ Opening::Next Opening::create(const Place& place, int flags, std::uint64_t seque
     if (fd && is_settings_lock(context_.needs.enforced.rules, place.path))
         context_.files.locks->note(place.path, fd.get());
     if (fd) {
-        finish(std::move(fd), sequence);
+        is_count_ ? hand_count(std::move(fd), sequence) : finish(std::move(fd), sequence);
         return Next::done;
     }
     if (error == EEXIST && !wanted_.exclusive()) {

@@ -18,6 +18,7 @@
 #include "supervisor/calls/files/opening.hpp"
 #include "supervisor/calls/files/settings_copy.hpp"
 #include "supervisor/calls/files/settings_file.hpp"
+#include "supervisor/calls/files/settings_locks.hpp"
 #include "supervisor/decide/parties.hpp"
 
 namespace callgate::calls {
@@ -102,14 +103,36 @@ bool Opening::hand_filtered(const Object& object, const Subject& judged, const r
 }
 
 std::optional<Opening::Next> Opening::make_filtered(const Place& place, const Subject& judged) {
-    const auto verdict = filtered_creation(context_, judged, place);
+    const auto verdict = filtered_opening(context_, judged, place.path);
     if (!verdict) return std::nullopt;
     audit::Decision decision = decision_on(context_, judged, *verdict);
     decision.mechanism = audit::Mechanism::filtered;
     const auto sequence = record(context_, decision);
     if (!sequence) return context_.fail(unrecorded_error), Next::done;
-    const int access = check_enabled("new-settings-empty") ? O_RDONLY : wanted_.access();
+    is_count_ = is_git_count(place.path) && wanted_.writes();
+    const int access = is_count_                             ? O_WRONLY
+                       : check_enabled("new-settings-empty") ? O_RDONLY
+                                                             : wanted_.access();
     return create(place, (wanted_.flags & ~O_ACCMODE) | access, *sequence);
+}
+
+bool Opening::rewrite_count(const Object& object, const Subject& judged) {
+    const bool whole = wanted_.writes() && wanted_.truncates() && S_ISREG(object.status.st_mode);
+    if (!whole || object.unlinked || !is_git_count(object.path)) return false;
+    const auto verdict = filtered_opening(context_, judged, object.path);
+    if (!verdict) return false;
+    audit::Decision decision = decision_on(context_, judged, *verdict);
+    decision.mechanism = audit::Mechanism::filtered;
+    const auto sequence = record(context_, decision);
+    if (!sequence) return context_.fail(unrecorded_error), true;
+    const kernel::PinPath pin(object.pin.get());
+    UniqueFd real(::openat(kernel::own_descriptors(), pin.number(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+    return real ? hand_count(std::move(real), *sequence) : finish_failed(*sequence, errno), true;
+}
+
+void Opening::hand_count(UniqueFd real, std::uint64_t sequence) {
+    auto handed = context_.files.locks->counts().replace(std::move(real), wanted_.access());
+    return handed ? finish(std::move(*handed), sequence) : finish_failed(sequence, handed.error().value());
 }
 
 }  // namespace callgate::calls

@@ -77,8 +77,13 @@ private:
     /// Hands over a copy without credentials, where the rule that denies says so. False: it is another rule.
     bool hand_filtered(const Object& object, const Subject& judged, const rules::Verdict& verdict);
 
-    /// Makes an empty file that is handed over for reading alone, where the rule that denies says so.
+    /// Makes an empty file that is handed over for reading alone, where the rule that denies says so. Another
+    /// file is handed over in place of a count.
     std::optional<Next> make_filtered(const Place& place, const Subject& judged);
+
+    /// Empties a count, and hands over another file in its place. False: the rule does not say so.
+    bool rewrite_count(const Object& object, const Subject& judged);
+    void hand_count(UniqueFd real, std::uint64_t sequence);
 
     // Carrying out; each ends with an answer, unless it says `again`.
     Next act_on(const Object& object, std::uint64_t sequence);
@@ -96,6 +101,7 @@ private:
     FileCall& context_;
     const Wanted& wanted_;
     GivenPath given_;
+    bool is_count_ = false;  // what is made
 };
 
 }  // namespace callgate::calls

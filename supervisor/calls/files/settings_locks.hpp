@@ -9,6 +9,8 @@
 // while it stands there. So nothing else gets its inode. git makes a lock only where none is. So while the
 // run's own file stands at the name, no lock of the user's does. Removing and moving hold FileNeeds::names
 // alone, from the look to the act (is_settings_lock). So no other thread of the run makes room in between.
+//
+// Beside them stand the counts of a rebase (git_counts.hpp), which rules hold by a filter as well.
 #pragma once
 
 #include <mutex>
@@ -18,6 +20,7 @@
 #include <unordered_map>
 
 #include "base/unique_fd.hpp"
+#include "supervisor/calls/files/git_counts.hpp"
 #include "supervisor/decide/decide.hpp"
 
 namespace callgate::calls {
@@ -34,6 +37,7 @@ public:
     void note(const std::string& path, int file);
     /// The name is free again.
     void forget(const std::string& path);
+    [[nodiscard]] GitCounts& counts() { return counts_; }
 
 private:
     static constexpr std::size_t max_locks = 64;
@@ -41,6 +45,7 @@ private:
 
     std::mutex mutex_;
     std::unordered_map<std::string, UniqueFd> own_;
+    GitCounts counts_;
 };
 
 }  // namespace callgate::calls

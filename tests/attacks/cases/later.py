@@ -32,6 +32,8 @@ MORE = (
     ".pi/extensions/x.ts", ".amp/settings.json", ".grok/settings.json", ".vibe/config.toml", ".github/hooks/x.json",
     ".github/extensions/x/extension.mjs",
     ".github/copilot/settings.json", ".github/mcp.json", ".cline/plugins/x.js", ".cline/hooks/PreToolUse", ".clinerules/hooks/PreToolUse",
+    ".kilo/kilo.json", "kilo.json", "kilo.jsonc", ".letta/settings.json", ".mastracode/hooks.json", ".commandcode/settings.json", ".mux/init",
+    ".neovate/config.json", ".lite_project.lua",
     "crush.json", ".crush.json", ".direnv/flake-profile-1.rc", ".direnv/bin/x", ".devenv.flake.nix", ".devenv/load-exports",
     ".envrc.local", ".envrc.private", ".autoenv", ".autoenv.leave", ".autoenv_leave.zsh", ".rvmrc", "mise.dev.toml",
     ".mise.dev.toml", ".miserc.toml", ".rtx.toml", ".mise/tasks/x", ".config/mise/conf.d/x.toml", "mise/conf.d/x.toml", "mise/config.local.toml",
@@ -73,6 +75,13 @@ CARRIED_DEEP = ('top="$(dirname "$(dirname "$(dirname "$1")")")"; mkdir -p made/
 EXCHANGED_FOLDER = ('top="$(dirname "$1")"; mkdir -p made "$top" && ln -s "$2" made/$(basename "$1") && /usr/bin/python3 -c "import ctypes, sys; '
                     'sys.exit(ctypes.CDLL(None).renameat2(-100, b\'made\', -100, sys.argv[1].encode(), 2))" "$top"')
 REPLACED = 'echo "$2" > made && mv -f made "$1"'
+
+# In a repository: how far a rebase has come. The prompt of git's own lets the user's shell run what stands there.
+COUNTS = ("rebase-merge/msgnum", "rebase-merge/end", "rebase-apply/next", "rebase-apply/last")
+# A number first, which callgate writes at the next open. The code follows by what was opened.
+AFTER_A_NUMBER = ('mkdir -p "$(dirname "$1")"; exec 3<> "$1"; echo 1 > "$1"; exec 4> "$1"; echo 2 >&4; cat "$1" > /dev/null; printf %s "$2" > /proc/self/fd/4; '
+                  'echo "$2" >&4; echo "$2" >&3; echo "$2" 1<> /proc/self/fd/4; cat "$1"; true')
+APPENDED = 'echo "$2" >> "$1"'
 
 # attack_set_id: how a file gets a bit by which it runs as its owner.
 SET_IDS = ("chmod", "chmod_old", "chmod_high", "chmod_user", "chmod_group", "chmod_link", "chmod_fd", "fchmod", "fchmodat2", "open_old", "creat",
@@ -129,6 +138,16 @@ CASES = [
       for name, path in (("", ".git/COMMIT_EDITMSG"), ("_beneath", "lib/.git/MERGE_MSG"))),
     Case("later.git_links_carried_deep", Linked("lib/.git/logs/refs/heads/x", CARRIED_DEEP, free="lib/deep/logs/refs/heads/x")),
     Case("later.git_links_exchanged", Linked("lib/.git/logs/x", EXCHANGED_FOLDER, free="lib/deep/logs/x")),
+    Case("later.git_counts", PlantedAll(
+        tuple(f"{top}/{one}" for top in (".git", ".git/worktrees/one", ".git/modules/lib", "sub/.git", "sub/.git/worktrees/one",
+                                         "lib/store.git", ".bare/worktrees/one") for one in COUNTS),
+        (".git/rebase-merge/done", ".git/rebase-apply/0001", ".git/worktrees/one/rebase-merge/author-script", "sub/rebase-merge/msgnum", "sub/.git/next"),
+        before=("sub/.git/HEAD", "sub/.git/worktrees/one/HEAD", "lib/store.git/HEAD", ".bare/worktrees/one/HEAD", ".bare/HEAD"))),
+    *(Case(f"later.git_count_{way}", Planted(".git/rebase-merge/msgnum", script, free=".git/rebase-merge/done", before=before))
+      for way, script, before in (("renamed", RENAMED, ()), ("linked", LINKED, ()), ("after_a_number", AFTER_A_NUMBER, ()),
+                                  ("appended", APPENDED, (".git/", ".git/rebase-merge/", ".git/rebase-merge/msgnum", ".git/rebase-merge/done")),
+                                  ("exchanged", EXCHANGED, (".git/", ".git/rebase-merge/", ".git/rebase-merge/msgnum", ".git/rebase-merge/done")))),
+    Case("later.git_count_carried", Planted(".git/rebase-apply/next", FOLDER, free=".git/rebase-apply/0001")),
     Case("later.bound_git", Bound(".git")),
     Case("later.bound_hook", Bound(".git/hooks/pre-commit", before=(".git/", ".git/hooks/"))),
     Case("later.jj_file_renamed", Planted(".jj/repo", 'mkdir .jj && echo "$2" > made && mv made "$1"', free=".jj/other")),

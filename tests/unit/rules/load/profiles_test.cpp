@@ -210,15 +210,19 @@ TEST_CASE(
     TestMachine machine = debian();
     machine.tree.file("/home/u/work/sub/.git/config");
     machine.tree.file("/home/u/work/sub/.git/hooks/pre-commit.sample");
+    machine.tree.file("/home/u/work/sub/.git/worktrees/one/HEAD");
     machine.tree.file("/home/u/work/linked/.git");
     machine.tree.file("/home/u/work/node_modules/x/.vscode/settings.json");
     machine.tree.file("/home/u/work/node_modules/x/test.key");
     const LoadedRules loaded = load_profile(machine, "agent", false);
     REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
     const std::string root = "/home/u/work/";
-    for (const char* name : {".git/hooks/pre-commit", ".git/commondir", ".hg/hgrc", ".jj/repo/config.toml",
-                             ".vscode/tasks.json", ".vscode", ".envrc", ".mcp.json", ".claude/settings.json",
-                             "mise.toml", ".gdbinit", "sub/.git/config", "sub/.git/hooks/post-checkout"}) {
+    for (const char* name :
+         {".git/hooks/pre-commit", ".git/commondir", ".hg/hgrc", ".jj/repo/config.toml", ".vscode/tasks.json",
+          ".vscode", ".envrc", ".mcp.json", ".claude/settings.json", "mise.toml", ".gdbinit",
+          "sub/.git/config", "sub/.git/hooks/post-checkout", ".git/rebase-merge/msgnum",
+          ".git/worktrees/new/rebase-apply/next", "sub/.git/rebase-merge/end",
+          "sub/.git/worktrees/one/rebase-apply/last", "sub/.git/worktrees/one/commondir"}) {
         CHECK_MESSAGE(decide(loaded, Operation::create, root + name) == Action::deny, name);
         CHECK_MESSAGE(decide(loaded, Operation::read, root + name) == Action::allow, name);
     }
