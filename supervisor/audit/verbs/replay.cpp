@@ -192,7 +192,7 @@ void write_text(std::ostream& out, const Comparison& result) {
                        {change.now},
                        {std::to_string(count)},
                        {change.operation},
-                       {change.object}});
+                       {delimited(change.object)}});
     }
     out << result.requests << " requests: " << result.changed << " verdicts would change, "
         << result.undecidable << " undecidable, " << result.of_no_rule << " not decided by rules\n";

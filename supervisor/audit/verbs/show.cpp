@@ -77,7 +77,8 @@ Colour verdict_colour(const Entry& entry) {
 
 std::string program_text(const Entry& entry) {
     const std::size_t slash = entry.program.rfind('/');
-    const std::string name = slash == std::string::npos ? entry.program : entry.program.substr(slash + 1);
+    const std::string name =
+        delimited(slash == std::string::npos ? entry.program : entry.program.substr(slash + 1));
     return (name.empty() ? "?" : name) + " (" + std::to_string(entry.pid) + ")";
 }
 
@@ -147,7 +148,7 @@ void Rows::add(const Entry& entry, std::string_view line) {
             table_->add_wide({time, Colour::faint}, {other_text(entry), Colour::faint});
         return;
     }
-    std::string object = entry.object.empty() ? "-" : entry.object;
+    std::string object = entry.object.empty() ? "-" : delimited(entry.object);
     if (!entry.domain.empty()) object += " (" + entry.domain + ")";
     if (entry.count > 1) object += " ×" + std::to_string(entry.count);
     const std::string rule = entry.rule.empty() ? entry.reason : entry.rule;

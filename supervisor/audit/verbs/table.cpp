@@ -43,6 +43,9 @@ constexpr Range wide[] = {{0x1100, 0x115F},  {0x2E80, 0x303E},   {0x3041, 0xA4CF
                           {0xFFE0, 0xFFE6},  {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1FAFF},
                           {0x20000, 0x3FFFD}};
 
+constexpr Range blank[] = {{0x0020, 0x0020}, {0x00A0, 0x00A0}, {0x1680, 0x1680}, {0x2000, 0x200A},
+                           {0x202F, 0x202F}, {0x205F, 0x205F}, {0x2800, 0x2800}, {0x3000, 0x3000}};
+
 template <std::size_t Size>
 bool within(const Range (&ranges)[Size], char32_t point) {
     return std::any_of(std::begin(ranges), std::end(ranges),
@@ -59,6 +62,20 @@ std::size_t display_width(std::string_view text) {
         text.remove_prefix(std::max<std::size_t>(one.length, 1));
     }
     return width;
+}
+
+std::string delimited(std::string name) {
+    bool spaced = false;
+    std::string quoted = "\"";
+    for (std::string_view rest = name; !rest.empty();) {
+        const Character one = decode_utf8(rest);
+        const std::size_t length = std::max<std::size_t>(one.length, 1);
+        spaced = spaced || (one.length != 0 && within(blank, one.point));
+        if (one.point == '"' || one.point == '\\') quoted += '\\';
+        quoted += rest.substr(0, length);
+        rest.remove_prefix(length);
+    }
+    return spaced ? quoted + '"' : std::move(name);
 }
 
 Table::Table(std::ostream& out, std::vector<std::string> headers, bool colour) : out_(out), colour_(colour) {

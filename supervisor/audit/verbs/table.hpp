@@ -51,4 +51,8 @@ private:
 /// The number of columns that a terminal uses for text that is safe for it.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
+/// In double quotes if it holds a space, or a letter that looks like one. A program chooses the name, and its
+/// words could pass for the cells beside it.
+[[nodiscard]] std::string delimited(std::string name);
+
 }  // namespace callgate::audit

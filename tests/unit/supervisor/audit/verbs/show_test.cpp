@@ -365,6 +365,16 @@ TEST_CASE("times are read in the forms that people write") {
     }
 }
 
+TEST_CASE("a name with blanks cannot pass for other cells") {
+    CHECK(delimited("/var/x") == "/var/x");
+    CHECK(delimited("/var/grün漢\\") == "/var/grün漢\\");
+    CHECK(delimited("/var/x  base.keys") == "\"/var/x  base.keys\"");
+    CHECK(delimited("/var/\"x\\ y") == "\"/var/\\\"x\\\\ y\"");
+    for (const char* blank : {"\u00a0", "\u2003", "\u202f", "\u2800", "\u3000"})
+        CHECK(delimited(std::string("a") + blank) == std::string("\"a") + blank + '"');
+    CHECK(delimited("\xff \xe2\x80") == "\"\xff \xe2\x80\"");
+}
+
 TEST_CASE("columns are as wide as a terminal shows them") {
     CHECK(display_width("abc") == 3);
     CHECK(display_width("grün") == 4);
