@@ -217,7 +217,27 @@ for addresses in (["127.0.0.1"], ["::1"], ["127.0.0.1", "::1"]):
 """
 
 
-@pytest.mark.parametrize("script", ["FREE_PORT", "TWO_PROCESSES", "BOTH_FAMILIES"])
+# As rsync's pair of sockets: it connects, closes the server, and asks by a further connect how the first one went.
+FURTHER = """
+import errno, socket
+def answer(caller, where): return errno.errorcode.get(caller.connect_ex(where), "connected")
+for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    for blocks in (False, True):
+        server = socket.socket(family); server.bind((host, 0)); server.listen(1)
+        where = server.getsockname()
+        caller = socket.socket(family); caller.setblocking(False)
+        answers = [answer(caller, where)]
+        served, _ = server.accept(); server.close(); caller.setblocking(blocks)
+        answers += [answer(caller, where), answer(caller, where), answer(caller, (host, 1))]
+        caller.sendall(b"x"); print(*answers, served.recv(1))
+        served.close(); caller.close()
+    # The server has gone when it is asked: refused, by the first connect or by the further one.
+    caller = socket.socket(family); caller.setblocking(False)
+    print({answer(caller, where), answer(caller, where)} <= {"EINPROGRESS", "ECONNREFUSED"})
+"""
+
+
+@pytest.mark.parametrize("script", ["FREE_PORT", "TWO_PROCESSES", "BOTH_FAMILIES", "FURTHER"])
 def test_other_ways_of_serving_work_as_bare(box, script):
     line = [PYTHON, "-c", globals()[script]]
     bare = box.run(line, supervised=False)

@@ -6,6 +6,7 @@
 // nothing of it. Never continued.
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -66,6 +67,18 @@ bool dissolves(NetworkCall& context) {
 void connect_unchecked(NetworkCall& context, PinnedSocket& socket, const SocketAddress& address) {
     const int result = ::connect(socket.fd.get(), address.get(), address.length);
     finish(context, socket, 0, 0, result == 0 ? 0 : errno);
+}
+
+/// The kernel's answer to a further connect on a stream that is connected, or whose connect has just ended.
+/// It does not look at the address then, and reaches nobody. Returns nothing for another socket. That one is
+/// left as it is, also if it becomes free meanwhile: the address is too short to connect to.
+std::optional<int> answer_to_further(const PinnedSocket& socket) {
+    tcp_info info{};
+    if (!socket_option(socket.fd.get(), IPPROTO_TCP, TCP_INFO, info)) return std::nullopt;
+    if (info.tcpi_state == TCP_SYN_SENT) return std::nullopt;  // it would wait
+    const sockaddr nowhere{AF_INET, {}};
+    const int error = ::connect(socket.fd.get(), &nowhere, sizeof nowhere.sa_family) == 0 ? 0 : errno;
+    return error == EINVAL ? std::nullopt : std::optional(error);
 }
 
 /// Whether connect on this socket returns (nearly) at once. A connection on this host blocks only on a full
@@ -221,6 +234,8 @@ void connect_internet(NetworkCall& context, Connecting& call) {
     if (!endpoint) return connect_unchecked(context, call.socket, call.address);
     names::Service* const look_ups = context.network.look_ups;
     const bool stream = call.socket.kind.type == SOCK_STREAM;
+    if (const auto answer = stream ? answer_to_further(call.socket) : std::nullopt)
+        return finish(context, call.socket, 0, 0, *answer);
     if (is_of_room(context, call.socket)) return connect_unchecked(context, call.socket, call.address);
     auto names = look_ups == nullptr ? nullptr : look_ups->names_of(endpoint->address);
     if (look_ups != nullptr && !look_up_again(context, call, *endpoint, names)) return;
