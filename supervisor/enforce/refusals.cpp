@@ -137,7 +137,8 @@ constexpr Refusal all[] = {
         differs(0, ask_personality), &refused::personalities),
 
     request("TIOCSTI", TIOCSTI, EPERM, types_for_user, &refused::terminal_input),
-    request("TIOCLINUX", linux_console, EPERM, types_for_user, &refused::terminal_input),
+    // Midnight Commander asks by it whether Shift is held.
+    request("TIOCLINUX", linux_console, EPERM, types_for_user, &refused::console),
     request("TIOCSETD", TIOCSETD, EPERM, "changes what a terminal does with what is typed",
             &refused::terminal_input),
     request("USERFAULTFD_IOC_NEW", new_userfaultfd, EPERM,

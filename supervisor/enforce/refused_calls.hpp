@@ -33,8 +33,8 @@ inline constexpr RefusedKind udp{
 inline constexpr RefusedKind udp_look_ups{
     "UDP look-ups",
     "a program that makes its own DNS queries by UDP finds only names that rules allow literally", true};
-inline constexpr RefusedKind unix_datagram{"unix datagram sockets",
-                                           "-p dgram opens those of the run; a message to syslog is lost"};
+inline constexpr RefusedKind unix_datagram{
+    "unix datagram sockets", "-p dgram opens those of the run; a message to syslog is lost", true};
 inline constexpr RefusedKind raw{"raw and ICMP sockets", "ping and packet capture do not work in a run"};
 inline constexpr RefusedKind mptcp{"MPTCP sockets", "programs that cannot use TCP instead fail", true};
 inline constexpr RefusedKind protocols{"sockets of other protocols",
@@ -66,6 +66,8 @@ inline constexpr RefusedKind shown_program{
 inline constexpr RefusedKind personalities{"personalities", "memory protections stay on"};
 inline constexpr RefusedKind terminal_input{"input typed into the terminal",
                                             "a run cannot type for the person at the terminal"};
+inline constexpr RefusedKind console{"requests of the Linux console",
+                                     "its selection and the state of its keys are not seen", true};
 inline constexpr RefusedKind directory_keys{"keys of encrypted directories",
                                             "a run can neither unlock nor lock encrypted directories"};
 inline constexpr RefusedKind subvolumes{"subvolumes",

@@ -130,6 +130,7 @@ TEST_CASE("the kind says what was refused") {
     CHECK(kind(SYS_pivot_root, {}) == &refused::mounts);
     CHECK(refused.find(SYS_chroot, {}).kind == nullptr);
     CHECK(kind(SYS_ioctl, {0, TIOCSTI}) == &refused::terminal_input);
+    CHECK(kind(SYS_ioctl, {0, 0x541c}) == &refused::console);  // TIOCLINUX
     CHECK(refused.find(SYS_ioctl, {0, TCGETS}).kind == nullptr);
 }
 
