@@ -243,11 +243,14 @@ gpg --version ## gpg
 gpg --print-md sha256 notes.txt ## [0-9A-F]{8}
 gpg --list-keys 2>/dev/null; echo listed ## listed
 gpg --batch --pinentry-mode loopback --passphrase x -c notes.txt; test -s notes.txt.gpg && echo sealed ## sealed ## ended 1 process that the command left running
-vim --not-a-term -T dumb -c ':%s/first/fourth/' -c ':wq' notes.txt >/dev/null 2>&1; cat notes.txt ## fourth ## unix datagram sockets
+vim --not-a-term -T dumb -c ':%s/first/fourth/' -c ':wq' notes.txt >/dev/null 2>&1; cat notes.txt ## fourth
 pip --version ## pip
 pip list 2>/dev/null | head -n 3 ## Package
 su -c 'echo by su' 2>/dev/null || echo refused ## by su|refused ## /etc/shadow|/var/log/btmp|/dev/console|netlink sockets|unix datagram sockets
 psql --version ## psql ## /etc/shadow
+printf 'print(6 * 7)\n' | python3 -q -i 2>/dev/null ## 42
+python3 -c 'import socket; print(socket.if_indextoname(1), end=" done")' ## lo done
+python3 -c 'import fcntl; fcntl.ioctl(0, 0x541c, b"\x06")' 2>/dev/null || echo asked ## asked
 """
 
 FILES = {
@@ -275,7 +278,7 @@ FILES = {
     "test.t": 'print "1..1\\nok 1\\n";\n',
 }
 # Programs look for these at each start; the run is told that there are none.
-START_UP_FILES = (".notes .profile .bashrc .bash_profile .inputrc .zshrc .zshenv .zprofile .vimrc .viminfo .lesshst .tmux.conf .gdbinit "
+START_UP_FILES = (".notes .profile .python_history .bashrc .bash_profile .inputrc .zshrc .zshenv .zprofile .vimrc .viminfo .lesshst .tmux.conf .gdbinit "
                   ".screenrc .curlrc .wgetrc .toprc .sqliterc .config/fish/config.fish .config/procps/toprc").split()
 # Settings of tools, which a run reads, some without the credentials in them; and gems of the user's own.
 SETTINGS = {
@@ -372,7 +375,7 @@ def test_everyday_commands_work_and_leave_no_line(desk):
 
 def test_what_no_quiet_rule_names_is_told(desk):
     """The control of the list: another program, another file or another operation leaves a line."""
-    for command in ("cat ~/.notes", "cat ~/.bashrc", "cat ~/.curlrc", "cat /var/log/dpkg.log", "bash -c 'echo x >> ~/.bashrc'",
+    for command in ("cat ~/.notes", "cat ~/.bashrc", "cat ~/.curlrc", "cat ~/.python_history", "cat /var/log/dpkg.log", "bash -c 'echo x >> ~/.bashrc'",
                     "bash -c ': <> ~/.inputrc'", "touch ~/.local/lib/packages/thing/__init__.pyc",
                     "rm ~/.local/lib/packages/thing/__init__.py"):
         command = f"{{ {command}; }} 2>/dev/null; echo on"

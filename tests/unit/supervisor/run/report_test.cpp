@@ -207,6 +207,28 @@ TEST_CASE("vim's look for its own history is no line, and another program's is o
     }
 }
 
+TEST_CASE("Python's look for its own history and Jupyter's note are no line, and another program's are one") {
+    rules::Rule histories = make_rule("base.histories", Action::deny, Operation::read, "/home/u/.*");
+    rules::Rule settings = make_rule("base.tool-settings", Action::deny, Operation::modify, "/home/u/.*/**");
+    for (const auto& [program, path, rule, quiet] :
+         {std::tuple{"/usr/bin/python3.11", "/home/u/.python_history", &histories, true},
+          {"/usr/local/bin/python3.12", "/home/u/.python_history", &histories, true},
+          {"/w/usr/bin/python3.11", "/home/u/.python_history", &histories, false},
+          {"/usr/bin/cat", "/home/u/.python_history", &histories, false},
+          {"/usr/bin/python3.11", "/home/u/.bash_history", &histories, false},
+          {"/usr/bin/python3.11", "/home/u/.jupyter/migrated", &settings, true},
+          {"/usr/bin/tee", "/home/u/.jupyter/migrated", &settings, false},
+          {"/usr/bin/python3.11", "/home/u/.jupyter/jupyter_lab_config.py", &settings, false}}) {
+        CAPTURE(program);
+        CAPTURE(path);
+        RunReport report;
+        Decision decision = denied(path, rule, rule == &settings ? Operation::modify : Operation::read);
+        decision.caller.executable = program;
+        report.note(decision);
+        CHECK(report.footer(facts, exited(0), true).empty() == quiet);
+    }
+}
+
 TEST_CASE("ten lines at most, the rest is counted") {
     RunReport report;
     for (int index = 0; index < 300; ++index) {
