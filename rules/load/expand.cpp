@@ -142,8 +142,7 @@ void Search::anchor(WalkStates::Number state, const std::string& directory) cons
         const std::vector<WalkStep>& steps = questions_[hit.walk]->walk->steps();
         const Positions met = states_.positions(state, hit.walk) & hit.steps;
         for (std::size_t step = 0; step < steps.size(); ++step)
-            if ((met & bit(step)) != 0 && anchors(steps, step))
-                questions_[hit.walk]->anchor(directory, step);
+            if ((met & bit(step)) != 0 && anchors(steps, step)) questions_[hit.walk]->anchor(directory, step);
     }
 }
 

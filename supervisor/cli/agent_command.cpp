@@ -20,7 +20,7 @@ bool is_one(const std::vector<rules::Glob>& programs, const std::string& path) {
     return std::ranges::any_of(programs, [&](const rules::Glob& glob) { return glob.matches(path); });
 }
 
-/// What runs in the agent's process must not be changed by its tools.
+/// Throws Failure if the agent's tools may change what runs in its process.
 void refuse_writable(const rules::RuleSet& rules, const std::string& program) {
     for (const rules::Operation operation : rules::write_operations) {
         const rules::Request write{operation, rules::FileObject{program}, {}, {}, rules::Party::tools};
@@ -80,7 +80,8 @@ void find_agent(const Request& request, const Compiled& compiled, Command& comma
         command.executables = executable_candidates(first[0], command.environment);
         executed = program_of(command.executables, request.directory);
         if (executed.empty())
-            throw Failure("the agent " + program + " needs " + first[0] + ", which is not in PATH");
+            throw Failure("the agent " + program + " needs " + first[0] +
+                          ", which is not in PATH; add its directory");
     }
     struct stat status {};
     if (program.empty() || ::stat(executed.c_str(), &status) != 0) {

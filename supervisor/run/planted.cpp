@@ -139,7 +139,9 @@ bool enters(const std::string& parent, std::string_view name) {
     if (name == "node_modules" || name == "site-packages") return false;
     if (name == "jupyter" && parent.ends_with("/share/")) return false;  // of an environment of Python's
     return !parent.ends_with(".git/") ||
-           has_word("hooks remotes branches modules worktrees rebase-merge rebase-apply sequencer sl branchless", name);
+           has_word(
+               "hooks remotes branches modules worktrees rebase-merge rebase-apply sequencer sl branchless",
+               name);
 }
 
 bool Walk::is_old_repository(int directory) const {

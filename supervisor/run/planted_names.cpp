@@ -28,7 +28,8 @@ constexpr std::string_view names_of_shown_directories =
 constexpr std::string_view names_of_held_files =
     ".git .envrc .envrc.local .envrc.private .mcp.json .aider.conf.yml opencode.json opencode.jsonc "
     "crush.json "
-    ".crush.json kilo.json kilo.jsonc .lite_project.lua .mise.toml mise.toml .mise.local.toml mise.local.toml .miserc.toml .rtx.toml .autoenv "
+    ".crush.json kilo.json kilo.jsonc .lite_project.lua .mise.toml mise.toml .mise.local.toml "
+    "mise.local.toml .miserc.toml .rtx.toml .autoenv "
     ".autoenv.leave .autoenv.zsh .autoenv_leave.zsh .rvmrc .exrc _exrc .vimrc _vimrc .gvimrc .lvimrc .nvimrc "
     ".nvim.lua .neoconf.json .gdbinit .lldbinit .pdbrc .lazygit.yml pitchfork.toml pitchfork.local.toml";
 constexpr std::string_view names_of_shown_files =

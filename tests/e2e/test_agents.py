@@ -194,11 +194,11 @@ def test_a_launched_script_is_run_by_the_interpreter_of_its_profile(box):
     result = box.run([str(launcher), "-p"], None, options=options, env=environment)
     agent, tool, arguments = result.text.splitlines()
     assert agent == f"agent {LOGIN}" and "Permission denied" in tool and arguments == "arguments -p", result.describe()
-    # Without the launcher the interpreter is not the agent.
+    # The interpreter is no agent without the launcher.
     result = box.run(["node", str(script)], None, options=options, env=environment)
     assert LOGIN not in result.text and "is not the agent" in result.errors, result.describe()
     result = box.run([str(launcher)], None, options=options, env={**environment, "PATH": "/bin/none"})
-    assert result.code == 125 and f"the agent {script} needs node, which is not in PATH" in result.errors, result.describe()
+    assert result.code == 125 and f"the agent {script} needs node, which is not in PATH; add its directory" in result.errors, result.describe()
 
 
 def test_a_launched_script_or_its_interpreter_that_tools_could_write_is_an_error(box):
