@@ -206,6 +206,11 @@ void describe_process(const DecideNeeds& needs, Question& question, pid_t proces
     }
 }
 
+bool denies_unasked(CallContext& context, const rules::Verdict& verdict) {
+    if (verdict.action != rules::Action::ask) return verdict.action == rules::Action::deny;
+    return context.needs.questions == nullptr || !context.needs.questions->is_reachable();
+}
+
 Questioned put_question(CallContext& context, const Subject& subject, const rules::Verdict& ask_verdict) {
     context.question = context.grant = 0;
     context.granted.reset();

@@ -23,6 +23,9 @@ struct Questioned {
 [[nodiscard]] Questioned put_question(CallContext& context, const Subject& subject,
                                       const rules::Verdict& ask);
 
+/// Whether the verdict denies without a question: by itself, or because nobody can be asked.
+[[nodiscard]] bool denies_unasked(CallContext& context, const rules::Verdict& verdict);
+
 /// Why a question was not asked.
 [[nodiscard]] std::string_view why_not(approval::QuestionQueue::Admission admission);
 

@@ -250,6 +250,8 @@ su -c 'echo by su' 2>/dev/null || echo refused ## by su|refused ## /etc/shadow|/
 psql --version ## psql ## /etc/shadow
 printf 'print(6 * 7)\n' | python3 -q -i 2>/dev/null ## 42
 python3 -c 'import socket; print(socket.if_indextoname(1), end=" done")' ## lo done
+python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print("client")' ## client
+python3 -c 'import socket; s = socket.socket(socket.AF_INET6); s.bind(("::", 0)); s.listen()' 2>&1 | tail -n 1 ## PermissionError ## bind \[::\]:0
 python3 -c 'import fcntl; fcntl.ioctl(0, 0x541c, b"\x06")' 2>/dev/null || echo asked ## asked
 """
 

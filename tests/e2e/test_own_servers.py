@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 import harness
+from approvers import Asked
 from jobs import Server, bash, ended
 from test_network import RAW
 
@@ -397,3 +398,32 @@ def test_explain_says_where_the_rule_decides(box):
     assert explained("bind", "0.0.0.0:0")["verdict"] == "ask"
     text = box.run([str(box.callgate), "explain", "connect", "127.0.0.1:5000"], supervised=False).text
     assert text.startswith("ask connect") and "it decides where the run itself listens" in text, text
+
+
+TO_NOTHING = """
+import socket
+for family, address in ((socket.AF_INET, ""), (socket.AF_INET6, "::")):
+    made = socket.socket(family)
+    try:
+        made.bind((address, 0))
+        print(made.getsockname()[1] != 0)
+        made.listen()
+        print("listens")
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+def test_a_bind_to_any_address_and_port_is_asked_only_where_somebody_can_answer(box):
+    """Else it succeeds and is not made, and listening is denied."""
+    rules = {**harness.rule_set({"id": "tree", "allow": "read", "path": "${workdir}"}), "default": "ask"}
+    command = ["/usr/bin/python3", "-c", TO_NOTHING]
+    refused = box.run(command, rules, options=["--ask", "never"])
+    assert refused.text == "False\nPermission denied\n" * 2 and refused.errors.count(":   bind ") == 2, refused.describe()
+    run = Asked(box, command, rules)
+    for address in ("0.0.0.0:0", "[::]:0"):
+        question = run.ask()
+        assert address in json.dumps(question), question
+        run.decide(question, "allow")
+    allowed = run.end()
+    assert allowed.text == "True\nlistens\n" * 2, allowed.describe()

@@ -98,6 +98,12 @@ void QuestionQueue::find_out_reachability() {
     if (!reachable_) reachable_ = found;
 }
 
+bool QuestionQueue::is_reachable() {
+    find_out_reachability();
+    const std::lock_guard guard(lock_);
+    return reachable_.value_or(false);
+}
+
 QuestionQueue::Admission QuestionQueue::join(std::string_view key, ParkedCall& call) {
     find_out_reachability();
     {

@@ -82,6 +82,8 @@ public:
 
     /// Says whether anybody can answer. False: questions are denied at once, those that wait too.
     void open(bool reachable);
+    /// Whether anybody can answer now. Looks for an approver if that is not known yet.
+    [[nodiscard]] bool is_reachable();
 
     struct Granted {
         rules::Action action;

@@ -31,6 +31,7 @@
 #include "supervisor/calls/network/own_sockets.hpp"
 #include "supervisor/calls/network/pinned_socket.hpp"
 #include "supervisor/calls/with_umask.hpp"
+#include "supervisor/decide/ask.hpp"
 #include "supervisor/decide/observe.hpp"
 #include "supervisor/decide/parties.hpp"
 #include "supervisor/kernel/target_memory.hpp"
@@ -61,7 +62,8 @@ void bind_stream(NetworkCall& context, PinnedSocket& socket, const SocketAddress
 }
 
 /// Whether a bind says no more than "any address, any port". The kernel itself leaves out the port until
-/// connect or listen where a program asks for that (IP_BIND_ADDRESS_NO_PORT).
+/// connect or listen where a program asks for that (IP_BIND_ADDRESS_NO_PORT). So a default that denies it
+/// waits for these. A person who allows a bind gets a real one.
 bool binds_to_nothing(const PinnedSocket& socket, const rules::Object& object) {
     const auto* const endpoint = std::get_if<rules::Endpoint>(&object);
     return endpoint != nullptr && socket.kind.type == SOCK_STREAM && endpoint->port == 0 &&
@@ -80,8 +82,7 @@ void bind_named(NetworkCall& context, PinnedSocket& socket, const SocketAddress&
     if (socket.kind.internet() && restricted(context, subject, verdict)) {
         if (const int error = refused_bind(socket, address)) return refuse(context, socket, error);
     }
-    if (verdict.action == rules::Action::deny && verdict.rule == nullptr &&
-        binds_to_nothing(socket, object)) {
+    if (verdict.rule == nullptr && binds_to_nothing(socket, object) && denies_unasked(context, verdict)) {
         if (!check_enabled("bind-to-nothing")) return bind_to(context, socket, address, 0);
         return finish(context, socket, 0, 0, 0);
     }
