@@ -243,7 +243,7 @@ boot() {
     local kernel=$1 name=$2 report=$work/$2.report console=$work/$2.console guest status=0
     : >"$report"
     nice -n 10 timeout --signal=KILL "$guest_deadline" "${emulator[@]}" -accel tcg,thread=single \
-        -smp 1 -m 2048 -nodefaults -no-user-config -display none -no-reboot -kernel "$kernel" \
+        -smp 1 -m 2560 -nodefaults -no-user-config -display none -no-reboot -kernel "$kernel" \
         -append "root=/dev/nvme0n1 rw $lines loglevel=4 panic=-1 mitigations=off no_timer_check selections=$4 init=/callgate-init" \
         -drive "file=$work/disk.img,if=none,id=root,format=raw,snapshot=on" -device nvme,drive=root,serial=callgate \
         -chardev "file,id=console,path=$console" -chardev "file,id=report,path=$report" </dev/null 2>"$work/$name.qemu" &
