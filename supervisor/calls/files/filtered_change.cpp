@@ -125,6 +125,15 @@ Questioned ask_about(FileCall& context, const Subject& subject, const rules::Ver
 
 }  // namespace
 
+std::optional<std::uint64_t> record_filtered(FileCall& context, const Subject& subject,
+                                             const rules::Verdict& verdict) {
+    audit::Decision decision = decision_on(context, subject, verdict);
+    decision.mechanism = audit::Mechanism::filtered;
+    const auto sequence = record(context, decision);
+    if (!sequence) context.fail(unrecorded_error);
+    return sequence;
+}
+
 std::optional<rules::Verdict> filtered_opening(FileCall& context, const Subject& subject,
                                                const std::string& path) {
     if (!is_git_config(path) && !is_git_count(path)) return std::nullopt;
@@ -175,10 +184,8 @@ bool change_filtered(FileCall& context, const Subject& subject, const StandingAt
         static_cast<void>(decide_with(context, asked, answer));
         return context.fail(EACCES), true;
     }
-    audit::Decision decision = decision_on(context, asked, answer.verdict);
-    decision.mechanism = audit::Mechanism::filtered;
-    const auto sequence = record(context, decision);
-    if (!sequence) return context.fail(unrecorded_error), true;
+    const auto sequence = record_filtered(context, asked, answer.verdict);
+    if (!sequence) return true;
     // Grants belong to inodes, and another inode is to stand there.
     context.files.grants.forget(path, rules::StaticGrants::Departure::removed);
     const mode_t mode = replaces ? settings.status->st_mode : lock.status->st_mode;

@@ -29,6 +29,11 @@ struct StandingAt {
     const struct stat* status;
 };
 
+/// Records that callgate does something else than it was asked to (Mechanism::filtered). Fails the call if
+/// that cannot be written.
+[[nodiscard]] std::optional<std::uint64_t> record_filtered(FileCall& context, const Subject& subject,
+                                                           const rules::Verdict& verdict);
+
 /// The denial of opening such a file for writing, or a count (git_counts.hpp), where the rule that denies it
 /// filters changes. The settings are made alone: libgit2 makes an empty file first. So the run gets one that
 /// it can only read.

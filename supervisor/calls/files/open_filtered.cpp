@@ -90,25 +90,21 @@ bool Opening::hand_filtered(const Object& object, const Subject& judged, const r
                           ? settings_copy(settings_name(object.path, context_.files), *content, login_file)
                           : std::nullopt;
     UniqueFd file = copy ? memory_copy(*copy, object.status.st_mode) : UniqueFd();
-    audit::Decision decision = decision_on(context_, judged, verdict);
     if (!file) {
+        audit::Decision decision = decision_on(context_, judged, verdict);
         decision.reason = unknown_format;
         static_cast<void>(record(context_, decision));
         return context_.fail(EACCES), true;
     }
-    decision.mechanism = audit::Mechanism::filtered;
-    const auto sequence = record(context_, decision);
-    if (!sequence) return context_.fail(unrecorded_error), true;
-    return finish(std::move(file), *sequence), true;
+    if (const auto sequence = record_filtered(context_, judged, verdict)) finish(std::move(file), *sequence);
+    return true;
 }
 
 std::optional<Opening::Next> Opening::make_filtered(const Place& place, const Subject& judged) {
     const auto verdict = filtered_opening(context_, judged, place.path);
     if (!verdict) return std::nullopt;
-    audit::Decision decision = decision_on(context_, judged, *verdict);
-    decision.mechanism = audit::Mechanism::filtered;
-    const auto sequence = record(context_, decision);
-    if (!sequence) return context_.fail(unrecorded_error), Next::done;
+    const auto sequence = record_filtered(context_, judged, *verdict);
+    if (!sequence) return Next::done;
     is_count_ = is_git_count(place.path) && wanted_.writes();
     const int access = is_count_                             ? O_WRONLY
                        : check_enabled("new-settings-empty") ? O_RDONLY
@@ -121,10 +117,8 @@ bool Opening::rewrite_count(const Object& object, const Subject& judged) {
     if (!whole || object.unlinked || !is_git_count(object.path)) return false;
     const auto verdict = filtered_opening(context_, judged, object.path);
     if (!verdict) return false;
-    audit::Decision decision = decision_on(context_, judged, *verdict);
-    decision.mechanism = audit::Mechanism::filtered;
-    const auto sequence = record(context_, decision);
-    if (!sequence) return context_.fail(unrecorded_error), true;
+    const auto sequence = record_filtered(context_, judged, *verdict);
+    if (!sequence) return true;
     const kernel::PinPath pin(object.pin.get());
     UniqueFd real(::openat(kernel::own_descriptors(), pin.number(), O_WRONLY | O_TRUNC | O_CLOEXEC));
     return real ? hand_count(std::move(real), *sequence) : finish_failed(*sequence, errno), true;
