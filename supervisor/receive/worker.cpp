@@ -102,6 +102,7 @@ void WorkerPool::Worker::answer(calls::Call& context, const Families& families) 
     try {
         std::optional<kernel::TakenIdentity> taken;
         if (const char* const why = take_identity(context, taken)) {
+            if (!context.call.waiting()) return context.fail(ESRCH);  // ended meanwhile: nobody was denied
             calls::Subject subject;
             subject.operations = context.entry.operations;
             subject.object = rules::FileObject{};
@@ -121,7 +122,7 @@ const char* WorkerPool::Worker::take_identity(calls::Call& context,
         const kernel::ReadingCaller reading;
         return kernel::credentials(context.thread());
     }();
-    if (!context.call.waiting()) return "the caller has gone before its identity was known";
+    if (!context.call.waiting()) return "the caller has ended";  // the identity read may be another's
     if (!caller) return "the caller's identity cannot be read";
     if (*caller == pool_.needs_.identity) return nullptr;
     taken.emplace(*caller);

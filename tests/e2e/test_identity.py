@@ -64,6 +64,25 @@ def test_calls_of_every_identity_answer_as_bare_and_leave_the_same(box, way, abi
     assert under.text.count("=done") > 100 and under.text.count("EACCES") > 100 and under.text.count("EPERM") > 50, under.describe()
 
 
+ENDED = """
+import os, signal
+for n in range(400):
+    child = os.fork()
+    while child == 0:
+        os.close(os.open("file", os.O_RDWR))
+    for _ in range(50 * n): pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+@ROOT
+def test_who_ends_in_the_middle_of_a_call_was_denied_nothing(box):
+    box.file(box.tree / "file")
+    under = box.run([PYTHON, "-c", ENDED], everything(box), options=["--keep-capabilities"])
+    assert under.code == 0 and under.decisions(verdict="allow") and not under.decisions(verdict="deny"), under.describe()
+
+
 GROWN = """
 import os, resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (9, 9)); os.setresuid(65534, 65534, 65534)
