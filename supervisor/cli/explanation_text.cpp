@@ -3,6 +3,7 @@
 
 #include "base/escape.hpp"
 #include "base/json_writer.hpp"
+#include "base/words.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/cli/describe.hpp"
 #include "supervisor/cli/explanation.hpp"

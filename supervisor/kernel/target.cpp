@@ -343,8 +343,8 @@ int own_descriptors() {
 }
 
 PinPath::PinPath(int fd) {
-    begin = static_cast<std::size_t>(std::snprintf(text, sizeof text, "%sself/fd/", proc_root));
-    *std::to_chars(text + begin, text + sizeof text - 1, fd).ptr = 0;
+    begin_ = static_cast<std::size_t>(std::snprintf(text, sizeof text, "%sself/fd/", proc_root));
+    *std::to_chars(text + begin_, text + sizeof text - 1, fd).ptr = 0;
 }
 
 Result<void> path_of(int fd, std::string& into) {

@@ -128,12 +128,12 @@ enum class Limit : std::uint8_t { open_files, file_size };
 /// own_descriptors().
 struct PinPath {
     explicit PinPath(int fd);
-    [[nodiscard]] const char* number() const { return text + begin; }
+    [[nodiscard]] const char* number() const { return text + begin_; }
 
     char text[32];
 
 private:
-    std::size_t begin;
+    std::size_t begin_;
 };
 
 /// The path of the object behind `fd` (ours), as the kernel names it, of any length. Errors: those of

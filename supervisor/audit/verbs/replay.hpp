@@ -29,18 +29,18 @@ struct RecordedRequest {
     rules::OperationSet first, second;
     std::string object, second_object, program;
     bool has_second = false, unlinked = false;
+    bool look_up = false;          // `object` is a host name
+    bool arguments_known = false;  // all of them, none redacted
+    bool by_nested = false;        // rules decided that are not this run's
+    std::optional<rules::UnixType> unix_type;
+    std::optional<rules::Party> party;
     std::optional<rules::Endpoint> endpoint;
     std::vector<std::string> names;  // of the endpoint
-    bool look_up = false;            // `object` is a host name
-    std::optional<rules::UnixType> unix_type;
     std::vector<std::string> arguments;
-    bool arguments_known = false;  // all of them, none redacted
     std::uint64_t sequence = 0, of_sequence = 0;
     std::uint64_t count = 1;  // equal requests
     std::optional<FileIdentity> identity;
     std::string entity;  // its caller, "4312@88123"
-    std::optional<rules::Party> party;
-    bool by_nested = false;  // rules decided that are not this run's
     // The question; 0 and "" if there was none:
     std::uint64_t question = 0, grant = 0;
     std::string key, operation, answer, scope;

@@ -50,13 +50,13 @@ TEST_CASE("a second name is refused, because the server could read the other one
 
 TEST_CASE("a hello with an encrypted one inside hides its name, wherever that stands") {
     const std::string shown = test::name_extension("a.example.org");
-    for (const std::size_t type : {0xfe08, 0xfe0d})
+    for (const std::size_t type : {0xfe08U, 0xfe0dU})
         for (const std::string& both :
              {shown + test::extension(type, "inner"), test::extension(type, "") + shown})
             CHECK(read_client_hello(test::in_records(test::hello_with(both), 16384)).state == State::hidden);
     const std::string twice = test::extension(0xfe0d, "") + shown + shown;
     CHECK(read_client_hello(test::in_records(test::hello_with(twice), 16384)).state == State::foreign);
-    for (const std::size_t other : {0xfe07, 0xfe0e})
+    for (const std::size_t other : {0xfe07U, 0xfe0eU})
         CHECK(read_client_hello(test::in_records(test::hello_with(shown + test::extension(other, "")), 16384))
                   .state == State::named);
 }

@@ -262,8 +262,8 @@ TEST_CASE("syntax errors name their place and say what to write") {
         {"{\"a\": \"\\ud800\"}", "this is no JSON: invalid string"},
     };
     for (const auto& [text, words] : wrong) {
-        CAPTURE(text);
         const std::string said = errors(text);
+        CAPTURE(said);
         CHECK_MESSAGE(has(said, words), said);
         for (const char* const parsers : {"syntax error", "literal", "last read", "json.exception"})
             CHECK_MESSAGE(!has(said, parsers), said);

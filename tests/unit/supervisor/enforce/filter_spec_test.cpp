@@ -168,7 +168,7 @@ TEST_CASE("a mode with a set-id bit is notified under every plan that leaves the
     const Filter kept(plan);
     plan.set_ids_left_out = true;
     const Filter filter(plan);
-    for (const std::uint64_t bit : {S_ISUID, S_ISGID}) {
+    for (const auto bit : {std::uint64_t{S_ISUID}, std::uint64_t{S_ISGID}}) {
         CHECK(filter(SYS_fchmodat, 0, 0, garbage | bit | 0755) == notified);
         CHECK(filter(452 /* fchmodat2 */, 0, 0, bit) == notified);
         CHECK(filter(SYS_fchmod, 3, garbage | bit) == notified);

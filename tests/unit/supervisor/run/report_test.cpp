@@ -181,11 +181,10 @@ TEST_CASE("the place that svn makes for its settings is no line, and what is in 
                                                {"/w/usr/bin/svn", "/home/u/.subversion", false},
                                                {"/usr/bin/python3", "/home/u/.subversion", false},
                                                {"/usr/bin/svn", "/home/u/.subversion/config", false}}) {
-        CAPTURE(program);
-        CAPTURE(path);
         RunReport report;
         Decision decision = denied(path, &settings, Operation::create);
         decision.caller.executable = program;
+        CAPTURE(decision.caller.executable);
         report.note(decision);
         CHECK(report.footer(facts, exited(0), true).empty() == quiet);
     }
@@ -197,10 +196,10 @@ TEST_CASE("vim's look for its own history is no line, and another program's is o
                                                {"/usr/bin/python3", "/home/u/.viminfo", false},
                                                {"/w/usr/bin/vim", "/home/u/.viminfo", false},
                                                {"/usr/bin/vim.basic", "/home/u/.bash_history", false}}) {
-        CAPTURE(program);
         RunReport report;
         Decision decision = denied(path, &histories);
         decision.caller.executable = program;
+        CAPTURE(decision.caller.executable);
         report.note(decision);
         CHECK(report.footer(facts, exited(0), true).empty() == quiet);
         CHECK(json::parse(report.json(facts, exited(0), 1, ""))["quiet_denials"] == (quiet ? 1 : 0));
@@ -219,11 +218,10 @@ TEST_CASE("Python's look for its own history and Jupyter's note are no line, and
           {"/usr/bin/python3.11", "/home/u/.jupyter/migrated", &settings, true},
           {"/usr/bin/tee", "/home/u/.jupyter/migrated", &settings, false},
           {"/usr/bin/python3.11", "/home/u/.jupyter/jupyter_lab_config.py", &settings, false}}) {
-        CAPTURE(program);
-        CAPTURE(path);
         RunReport report;
         Decision decision = denied(path, rule, rule == &settings ? Operation::modify : Operation::read);
         decision.caller.executable = program;
+        CAPTURE(decision.caller.executable);
         report.note(decision);
         CHECK(report.footer(facts, exited(0), true).empty() == quiet);
     }
