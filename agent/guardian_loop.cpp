@@ -22,6 +22,8 @@ namespace {
 
 // Time between SIGTERM and SIGKILL for processes that the command left running (`--background`).
 constexpr std::chrono::milliseconds background_grace{200};
+// Helpers such as Python's resource tracker end by themselves when the command's end closes their pipe.
+constexpr std::chrono::milliseconds background_patience{100};
 constexpr int reaped_at_once = 64;
 constexpr int look_again_ms = 20;
 // A supervisor that is stopped while it should run is continued within this time.
@@ -211,16 +213,18 @@ void GuardianLoop::command_changed(int code, int status) {
 void GuardianLoop::command_ended() {
     // Every remaining process descends from a child of ours. Without children, /proc need not be read.
     if (!any_child()) return send(Event::Kind::lingering, 0);
+    if (config_.background == Background::wait) return tell_lingering();
+    linger_ = sweep_ ? Clock::now() : Clock::now() + background_patience;
+}
+
+void GuardianLoop::tell_lingering() {
     send(Event::Kind::lingering, static_cast<int>(descendants(::getpid()).size()));
-    if (config_.background == Background::wait) return;
-    signal_all({SIGTERM, SIGCONT});
-    sweep_ = Clock::now() + background_grace;
 }
 
 int GuardianLoop::timeout_ms() const {
     constexpr std::int64_t longest = 3'600'000;
     std::int64_t timeout = supervisor_is_to_run() ? wake_ms : -1;
-    for (const auto& due : {deadline_, sweep_}) {
+    for (const auto& due : {deadline_, sweep_, linger_}) {
         if (!due) continue;
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(*due - Clock::now()).count();
         const std::int64_t wait = std::clamp<std::int64_t>(left, 0, longest);
@@ -236,6 +240,12 @@ void GuardianLoop::keep_deadlines() {
         send(Event::Kind::expired, 0);
         signal_all({SIGTERM, SIGCONT});
         sweep_ = Clock::now() + config_.grace;
+    }
+    if (linger_ && Clock::now() >= *linger_) {
+        linger_.reset();
+        tell_lingering();
+        signal_all({SIGTERM, SIGCONT});
+        sweep_ = Clock::now() + background_grace;
     }
     if (!sweep_ || Clock::now() < *sweep_) return;
     end_all();

@@ -50,6 +50,7 @@ private:
     void reap_one(const siginfo_t& seen);
     void command_changed(int code, int status);
     void command_ended();
+    void tell_lingering();
     void keep_deadlines();
     /// Time until the next deadline or look at the supervisor; -1: none.
     [[nodiscard]] int timeout_ms() const;
@@ -78,6 +79,7 @@ private:
     std::uint64_t reaped_ = 0;
     std::optional<Clock::time_point> deadline_;  // of the run
     std::optional<Clock::time_point> sweep_;     // of the processes that are left
+    std::optional<Clock::time_point> linger_;    // until then they may end by themselves
 };
 
 }  // namespace callgate::agent

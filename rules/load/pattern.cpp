@@ -24,6 +24,15 @@ std::string repository(const LoadContext& context, std::string LoadContext::*now
     return value.empty() ? std::string(nowhere) : trimmed(value);
 }
 
+/// The directories above `path` but the root, as one pattern.
+std::string above(std::string_view path) {
+    std::string names;
+    for (std::size_t slash = path.rfind('/'); slash != std::string_view::npos && slash > 0;
+         slash = path.rfind('/', slash - 1))
+        (names += names.empty() ? "" : ",") += quote_glob(path.substr(1, slash - 1));
+    return names.empty() ? std::string(nowhere) : "/{" + names + '}';
+}
+
 bool begins_well(std::string_view pattern) {
     return pattern.starts_with('/') || pattern.starts_with('~') || pattern.starts_with("${") ||
            pattern.starts_with("**/");
@@ -57,10 +66,14 @@ PatternMaker::PatternMaker(const LoadContext& context)
            {"tmp", trimmed(context.tmp), {}},
            {"config", trimmed(context.config), {}},
            {"git-common", repository(context, &LoadContext::git_common, &LoadSnapshot::git_common), {}},
-           {"git-admin", repository(context, &LoadContext::git_admin, &LoadSnapshot::git_admin), {}}}},
+           {"git-admin", repository(context, &LoadContext::git_admin, &LoadSnapshot::git_admin), {}},
+           {"above", trimmed(context.workdir), {}}}},
       user_home_(quote_glob(trimmed(context.user_home))),
       account_home_(quote_glob(trimmed(context.account_home))) {
     for (Variable& one : variables_) one.quoted = quote_glob(one.value);
+    Variable& last = variables_.back();
+    last.quoted = above(last.value);
+    last.value.resize(std::min(last.value.rfind('/'), last.value.size()));
 }
 
 Expected<const PatternMaker::Variable*> PatternMaker::variable(std::string_view name) const {
@@ -75,9 +88,10 @@ Expected<const PatternMaker::Variable*> PatternMaker::variable(std::string_view 
         return Problem{"${" + std::string(name) + "} is not known here" + (of_home ? " (set HOME)" : "")};
     }
     const std::optional<std::string> near = nearest(name, names);
-    return Problem{"unknown variable ${" + std::string(name.substr(0, 40)) + "}: " +
-                   (near ? "did you mean ${" + *near + "}?"
-                         : "expected ${workdir}, ${home}, ${tmp}, ${config}, ${git-common} or ${git-admin}")};
+    return Problem{
+        "unknown variable ${" + std::string(name.substr(0, 40)) + "}: " +
+        (near ? "did you mean ${" + *near + "}?"
+              : "expected ${workdir}, ${above}, ${home}, ${tmp}, ${config}, ${git-common} or ${git-admin}")};
 }
 
 namespace {

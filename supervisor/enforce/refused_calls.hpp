@@ -43,8 +43,9 @@ inline constexpr RefusedKind netlink{
     "netlink sockets", "only routing can be asked about; devices and connections are not seen", true};
 inline constexpr RefusedKind families{"sockets of other families",
                                       "only internet, unix and routing sockets exist in a run"};
-inline constexpr RefusedKind namespaces{
-    "new namespaces", "containers, bubblewrap and the sandboxes of browsers do not start in a run"};
+inline constexpr RefusedKind namespaces{"new namespaces",
+                                        "containers, bubblewrap and the sandboxes of browsers do not start "
+                                        "in a run; a browser starts with --no-sandbox"};
 inline constexpr RefusedKind mounts{"mounts", "nothing can be mounted in a run, and no root be changed"};
 inline constexpr RefusedKind io_uring{"io_uring", "programs that cannot use other calls instead fail", true};
 inline constexpr RefusedKind handles{"files opened by handle", "a run opens files by name only"};

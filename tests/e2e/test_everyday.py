@@ -87,6 +87,14 @@ mount ## /
 stty -a 2>/dev/null || echo none ##
 getconf PAGESIZE ## 4096
 getent passwd root ## root
+python3 -c 'import multiprocessing as m; m.set_start_method("spawn"); print(m.Pool(2).map(abs, [-1, -2]))' ## 2
+lsblk -nd >/dev/null 2>&1; echo listed ## listed
+ls /sys/bus/pci/devices >/dev/null 2>&1; echo looked ## looked
+cat ~/.ghc/ghci_history 2>/dev/null; (: >> ~/.ghc/ghci_history) 2>/dev/null; echo on ## on
+python3 -c 'import socket; print(socket.socket(socket.AF_UNIX).connect_ex("\0/tmp/x/cache/broadway1.socket"))' ## 111
+(: > ../_tmp_12_3a) 2>/dev/null; echo probed ## probed
+find ~/.config/chromium/Crash\ Reports/pending/ 2>/dev/null; echo found ## found
+node -e 'try { require("fs").readdirSync(".."); } catch { } console.log("looked above")' ## looked above
 man -w ls || echo none ##
 man true 2>/dev/null | head -n 3 ##
 man -M ~/.local/share/man -w thing ## thing\.1
@@ -281,7 +289,7 @@ FILES = {
 }
 # Programs look for these at each start; the run is told that there are none.
 START_UP_FILES = (".notes .profile .python_history .bashrc .bash_profile .inputrc .zshrc .zshenv .zprofile .vimrc .viminfo .lesshst .tmux.conf .gdbinit "
-                  ".screenrc .curlrc .wgetrc .toprc .sqliterc .config/fish/config.fish .config/procps/toprc").split()
+                  ".screenrc .ghc/ghci_history .curlrc .wgetrc .toprc .sqliterc .config/fish/config.fish .config/procps/toprc").split()
 # Settings of tools, which a run reads, some without the credentials in them; and gems of the user's own.
 SETTINGS = {
     ".gemrc": ":sources:\n- https://me:hunter2@gems.example.org/\n", ".bundle/config": '---\nBUNDLE_JOBS: "3"\nBUNDLE_GEMS__EXAMPLE__ORG: "me:hunter2"\n',
@@ -416,6 +424,44 @@ def test_a_place_that_is_missing_is_told_after_a_failure(desk, box):
     went_on = desk.run(["sh", "-c", f'python3 -c "{make}" 2>/dev/null; echo on'])
     assert went_on.text == "on\n" and went_on.errors == "" and went_on.report["quiet_denials"] == 1, went_on.describe()
     assert desk.run(["python3", "-c", make], options=["--private-home"]).code == 0
+
+
+def test_a_cargo_that_cannot_keep_what_it_downloads_is_told_which_profile_lets_it(desk):
+    failed = desk.run(["sh", "-c", "mkdir ~/.cargo"])
+    assert failed.code == 1 and re.search("create .*/[.]cargo ×1  rule agent.cargo-home .*-p rust[+]net", failed.errors), failed.describe()
+    went_on = desk.run(["sh", "-c", "mkdir ~/.cargo 2>/dev/null; echo on"])
+    assert went_on.text == "on\n" and went_on.errors == "", went_on.describe()
+
+
+def test_the_directories_above_are_no_question_of_those_who_look_there_and_one_of_others(box):
+    """A project lies mostly some directories beneath the home; `${above}` names all of them."""
+    work = box.directory(box.directory(box.directory(box.home / "src") / "own [x]") / "project")
+    look = ("import os, sys\nfor path in sys.argv[1:]:\n try: print(len(os.listdir(path)) > 0)\n except OSError as error: print(error.errno)")
+    box.file(box.home / "src" / "own [x]" / "beside" / "note", b"")
+    rules = box.root / "rules.json"
+    box.file(rules, b'{"version": 1, "extends": "agent", "rules": [{"id": "looks", "deny": "read", "quiet": true, "path": "${above}"}]}')
+    above = ["..", "../..", "../../.."]
+    bare = box.run(["/usr/bin/python3", "-c", look, *above, "../beside"], supervised=False, cwd=work)
+    assert bare.text == "True\n" * 4, f"the control\n{bare.describe()}"
+    quiet = box.run(["/usr/bin/python3", "-c", look, *above], None, cwd=work, options=["-R", str(rules), "--ask", "never"])
+    assert quiet.text == "13\n" * 3 and "callgate: " not in quiet.errors, quiet.describe()
+    told_of = box.run(["/usr/bin/python3", "-c", look, *above, "../beside"], None, cwd=work, options=["-R", str(rules), "--ask", "never"])
+    assert told_of.text == "13\n" * 4 and "read " in told_of.errors and "/beside" in told_of.errors, told_of.describe()
+    assert "callgate: denied 1 call " in told_of.errors, told_of.describe()
+
+
+def test_tools_give_up_soon_where_no_registry_is_open_and_try_as_ever_where_one_is(desk):
+    """npm waits more than a minute between its tries, and a run's rules do not change meanwhile."""
+    ask = ["sh", "-c", "printenv npm_config_fetch_retry_maxtimeout pnpm_config_fetch_retry_maxtimeout PIP_RETRIES"]
+    for options, values in (([], "500 500 1"), (["-p", "node+net"], "60000 60000 1"), (["-p", "python+net"], "500 500 5")):
+        assert desk.run(ask, options=options).text.split() == values.split(), options
+
+
+def test_programs_that_keep_a_profile_in_the_home_have_one_of_the_runs_own(desk):
+    names = "CABAL_DIR STACK_ROOT DISTCC_DIR UserInstallation INKSCAPE_PROFILE_DIR CHROME_CONFIG_HOME"
+    result = desk.run(["sh", "-c", f'echo "$TMPDIR"; printenv {names}'])
+    tmp, *values = result.text.split()
+    assert len(values) == len(names.split()) and all(value.removeprefix("file://").startswith(tmp) for value in values), result.describe()
 
 
 def test_a_look_through_the_directory_of_all_homes_is_no_question(desk):

@@ -503,6 +503,17 @@ def test_one_that_ignores_sigterm_is_ended_too_and_its_pipe_closed(box):
     assert harness.marked(marker) == []
 
 
+def test_what_ends_by_itself_with_the_command_is_given_the_time_for_it(box):
+    """Python's resource tracker ends when the command's end closes their pipe. No line says that callgate ended it."""
+    helper = "(read line <&3; sleep 0.01; echo ended >> done) 3< <(exec sleep 0.01) >/dev/null 2>&1 & echo started"
+    for _ in range(10):  # a busy machine may take longer than callgate waits
+        result = box.run(["/bin/bash", "-c", helper], rules(box))
+        assert result.code == 0 and result.out == b"started\n", result.describe()
+        if (box.tree / "done").exists() and b"callgate: ended" not in result.err:
+            return
+    raise AssertionError(result.describe())
+
+
 def test_background_wait_waits_and_says_when_the_command_itself_has_ended(box):
     reading, writing = os.pipe()
     fifo = box.tree / "go"
