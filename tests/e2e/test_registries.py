@@ -107,7 +107,7 @@ def test_pnpm_locks_its_store_and_leaves_nothing_else_beside_it(box):
         assert result.text == "5\nlocked\n" and [one.name for one in locks.iterdir()] == ["all.lock"], result.describe()
         (told,) = [one for one in result.errors.splitlines() if one.startswith("callgate:   ")]
         assert f"create {locks}/other" in told, result.describe()
-        assert {one["rule"]["name"] for one in result.decisions(verdict="deny")} == {"node.pnpm-probes", "default"}, result.describe()
+        assert {one["rule"]["name"] for one in result.decisions(verdict="deny")} == {"agent.pnpm-probes", "default"}, result.describe()
     finally:
         shutil.rmtree(locks, ignore_errors=True)
 
