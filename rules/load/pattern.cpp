@@ -24,10 +24,12 @@ std::string repository(const LoadContext& context, std::string LoadContext::*now
     return value.empty() ? std::string(nowhere) : trimmed(value);
 }
 
-/// The directories above `path` but the root, as one pattern.
+/// The directories above `path` but the root, as one pattern. Of those above a very deep one the nearest.
 std::string above(std::string_view path) {
+    constexpr std::size_t max_bytes = 2048;
     std::string names;
-    for (std::size_t slash = path.rfind('/'); slash != std::string_view::npos && slash > 0;
+    for (std::size_t slash = path.rfind('/');
+         slash != std::string_view::npos && slash > 0 && names.size() + slash < max_bytes;
          slash = path.rfind('/', slash - 1))
         (names += names.empty() ? "" : ",") += quote_glob(path.substr(1, slash - 1));
     return names.empty() ? std::string(nowhere) : "/{" + names + '}';

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t max_alternatives = 256;
 // Bound on the bytes of all alternatives, so that a short pattern cannot ask for much memory.
-constexpr std::size_t max_expanded_bytes = 16384;
+constexpr std::size_t max_expanded_bytes = 131072;
 constexpr int max_braces = 16;
 
 /// The position after the class that opens at `position`, or npos if it is not closed.
@@ -130,7 +130,7 @@ private:
         return true;
     }
 
-    static constexpr std::string_view too_long = "braces expand to more than 16 KiB";
+    static constexpr std::string_view too_long = "braces expand to more than 128 KiB";
     static constexpr std::string_view too_many = "braces expand to more than 256 alternatives";
     std::string_view pattern_;
     std::string_view problem_;

@@ -432,6 +432,15 @@ def test_a_private_home_is_the_runs_own_and_goes_with_it(box):
     assert shared.text == f"{box.home}\n" and "Permission denied" in shared.errors, shared.describe()
 
 
+def test_the_default_profile_starts_in_a_very_deep_directory(box):
+    """Its patterns have the work directory's name in them, many times."""
+    deep = box.tree / "/".join(["a,b{c}" * 10] * 40)
+    deep.mkdir(parents=True)
+    box.own(deep)
+    result = box.run(["/bin/sh", "-c", "echo made > new && cat new"], {"rules": []}, options=["-p", "agent"], cwd=deep)
+    assert result.code == 0 and result.text == "made\n" and len(str(deep)) > 2400, result.describe()
+
+
 def test_the_command_starts_where_it_is_told(box):
     box.directory(box.tree / "below")
     assert shell(box, "pwd", options=["--cwd", str(box.tree / "below")]).out.decode().strip() == str(box.tree / "below")
