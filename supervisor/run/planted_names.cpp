@@ -20,7 +20,7 @@ constexpr std::string_view names_of_held_directories =
     ".windsurf .roo .kiro .qwen .opencode .amazonq .trae .kilocode .factory .junie .augment .crush "
     ".openhands "
     ".iflow .codebuddy .qoder .tabnine .pi .amp .grok .vibe .cline .mise .kilo .letta "
-    ".mastracode .commandcode .mux .neovate";
+    ".mastracode .commandcode .mux .neovate .devin .eca .codeassistant .codeartsdoer .shadowenv.d";
 constexpr std::string_view names_of_shown_directories =
     ".husky .githooks .lefthook .devcontainer .circleci .mvn .bsp .bloop";
 
@@ -31,7 +31,8 @@ constexpr std::string_view names_of_held_files =
     ".crush.json kilo.json kilo.jsonc .lite_project.lua .mise.toml mise.toml .mise.local.toml "
     "mise.local.toml .miserc.toml .rtx.toml .autoenv "
     ".autoenv.leave .autoenv.zsh .autoenv_leave.zsh .rvmrc .exrc _exrc .vimrc _vimrc .gvimrc .lvimrc .nvimrc "
-    ".nvim.lua .neoconf.json .gdbinit .lldbinit .pdbrc .lazygit.yml pitchfork.toml pitchfork.local.toml";
+    ".nvim.lua .lazy.lua .neoconf.json .gdbinit .lldbinit .pdbrc .lazygit.yml pitchfork.toml "
+    "pitchfork.local.toml gptme.toml gptme.local.toml .versions.conf .ruby-env .rbenv-vars .prototools";
 constexpr std::string_view names_of_shown_files =
     "package.json package-lock.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml bunfig.toml deno.json "
     "deno.jsonc "
@@ -44,7 +45,7 @@ constexpr std::string_view names_of_shown_files =
     "pylintrc .Rprofile .Renviron .irbrc .pryrc .ghci .iex.exs .ocamlinit .rspec .rubocop.yml .dir-locals.el "
     ".ycm_extra_conf.py .clangd .project .pre-commit-config.yaml lefthook.yml .lefthook.yml .overcommit.yml "
     ".bazelrc "
-    "WORKSPACE MODULE.bazel BUILD BUILD.bazel .gitmodules .lfsconfig .tool-versions .rbenv-vars "
+    "WORKSPACE MODULE.bazel BUILD BUILD.bazel .gitmodules .lfsconfig .tool-versions "
     ".gitlab-ci.yml "
     ".coveragerc gulpfile.js Gruntfile.js ansible.cfg build.xml CMakeUserPresets.json Directory.Build.props "
     "Directory.Build.targets "
@@ -57,7 +58,8 @@ constexpr std::string_view names_of_shown_files =
     "default.nix devenv.nix devbox.json rust-toolchain rust-toolchain.toml global.json Package.swift "
     "buildServer.json "
     "compose.yml docker-compose.yaml Taskfile.yaml settings.gradle.kts prek.toml lefthook.yaml lefthook.toml "
-    "lefthook.json hk.pkl gems.rb config.ru artisan phpunit.xml phpunit.xml.dist phpunit.dist.xml";
+    "lefthook.json hk.pkl gems.rb config.ru artisan phpunit.xml phpunit.xml.dist phpunit.dist.xml hie.yaml "
+    "Steepfile";
 
 /// Ends of paths that count.
 constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
@@ -83,6 +85,9 @@ constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
                                                             ".config/mise.toml",
                                                             ".config/mise/config.toml",
                                                             "mise/config.toml",
+                                                            ".agents/hooks.json",
+                                                            ".agents/mcp_config.json",
+                                                            "bin/hermit.hcl",
                                                             ".github/mcp.json"});
 constexpr auto shown_ends = std::to_array<std::string_view>(
     {".cargo/config.toml", ".cargo/config", "gradle/wrapper/gradle-wrapper.properties"});
@@ -91,7 +96,8 @@ constexpr auto shown_ends = std::to_array<std::string_view>(
 constexpr auto places = std::to_array<std::string_view>(
     {".github/workflows/", ".github/actions/", ".github/hooks/", ".github/extensions/", ".github/copilot/",
      ".gitea/workflows/", ".forgejo/workflows/", ".direnv/bin/", ".yarn/releases/", ".yarn/plugins/",
-     ".yarn/sdks/", ".clinerules/hooks/", ".config/mise/", "mise/conf.d/"});
+     ".yarn/sdks/", ".clinerules/hooks/", ".config/mise/", "mise/conf.d/", ".agents/hooks/",
+     ".agents/plugins/"});
 
 /// Hidden names at the top of the work directory that are known to run nothing. Any other counts: no list of
 /// tools is whole.

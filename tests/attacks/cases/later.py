@@ -33,7 +33,9 @@ MORE = (
     ".github/extensions/x/extension.mjs",
     ".github/copilot/settings.json", ".github/mcp.json", ".cline/plugins/x.js", ".cline/hooks/PreToolUse", ".clinerules/hooks/PreToolUse",
     ".kilo/kilo.json", "kilo.json", "kilo.jsonc", ".letta/settings.json", ".mastracode/hooks.json", ".commandcode/settings.json", ".mux/init",
-    ".neovate/config.json", ".lite_project.lua",
+    ".neovate/config.json", ".lite_project.lua", ".devin/hooks.v1.json", ".eca/config.json", ".codeassistant/mcp.json", ".codeartsdoer/codearts_cli.json",
+    ".agents/hooks.json", ".agents/mcp_config.json", ".agents/hooks/x", ".agents/plugins/x/hooks.json", ".agents/x.ts", ".agents/x/y.ts", "gptme.toml", "gptme.local.toml",
+    ".versions.conf", ".ruby-env", ".rbenv-vars", ".prototools", ".prototools.production", "bin/hermit.hcl", ".shadowenv.d/500_x.lisp", ".lazy.lua",
     "crush.json", ".crush.json", ".direnv/flake-profile-1.rc", ".direnv/bin/x", ".devenv.flake.nix", ".devenv/load-exports",
     ".envrc.local", ".envrc.private", ".autoenv", ".autoenv.leave", ".autoenv_leave.zsh", ".rvmrc", "mise.dev.toml",
     ".mise.dev.toml", ".miserc.toml", ".rtx.toml", ".mise/tasks/x", ".config/mise/conf.d/x.toml", "mise/conf.d/x.toml", "mise/config.local.toml",
@@ -42,7 +44,8 @@ MORE = (
 )
 BESIDE = (
     "repo", ".jjx", "_darcs/prefs/author", ".vim/spell/en.add", ".github/workflows/x.yml", ".github/dependabot.yml", ".clinerules/rules.txt", "mise.txt", "mise/notes", "crush.txt",
-    "head", "src/HEAD", ".env", ".aider.chat.history.md", ".direnv/python-3.11/bin/x", ".devenv/state/x", ".config/x", ".nvmrc", ".python-version", ".pre-commit-config.yaml",
+    "head", "src/HEAD", ".env", ".aider.chat.history.md", ".direnv/python-3.11/bin/x", ".devenv/state/x", ".config/x", ".nvmrc", ".python-version", ".ruby-version", ".pre-commit-config.yaml",
+    ".agents/skills/x/notes", "bin/hermit", "gptme.txt", "lazy.lua",
 )
 # With it, objects and refs, the work directory itself is a repository, whose settings git reads.
 BARE = 'mkdir objects refs && printf "[core]\n\tfsmonitor = %s\n" "$2" > config && echo "ref: refs/heads/x #$2" > "$1"'
