@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 
 from .errors import CallgateError
@@ -50,4 +51,23 @@ def interpreter_places(executable: str) -> list[str]:
         places |= {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
     elif os.path.exists(os.path.join(prefix, "pyvenv.cfg")):
         places.add(prefix)
-    return [one for one in sorted(places) if one != "/" and not any(one == top or one.startswith(top + "/") for top in SYSTEM)]
+    narrowed = {part for one in places for part in _parts(one, executable)}
+    return [one for one in sorted(narrowed) if one != "/" and not any(one == top or one.startswith(top + "/") for top in SYSTEM)]
+
+
+def _parts(place: str, executable: str) -> list[str]:
+    """`place`, or what an interpreter has there where the user's home lies in it: a Python built with --prefix=$HOME must not
+    open the home."""
+    homes = {os.path.realpath(os.path.expanduser(one)) for one in ("~", f"~{_account()}")}
+    if not any(f"{home}/".startswith(f"{os.path.realpath(place)}/") for home in homes):
+        return [place]
+    parts = [os.path.join(place, one) for one in ("bin", "lib", "lib64", "pyvenv.cfg")]
+    return [one for one in (*parts, os.path.realpath(executable)) if os.path.exists(one)]
+
+
+def _account() -> str:
+    """The name of the user's account, whose home may be another than HOME says; empty if it has none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return ""

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import venv
 
 import pytest
 from callgate import CallgateError, Denial, Sandbox
@@ -95,6 +96,23 @@ def test_code_of_every_language_short_and_long(language, line, out, long, workdi
     assert (result.text, result.exit_code) == (out, 0), result
     assert asyncio.run(Sandbox().arun_code(language, filler + line)).text == out
     assert not list(workdir.iterdir())
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_an_interpreter_that_is_installed_in_the_home_does_not_open_it(workdir, tmp_path, above):
+    """As a Python built with --prefix=$HOME. Its prefix is the home, or a directory above."""
+    home = tmp_path / "home" if above else tmp_path
+    project, note = home / "project", home / "note"
+    project.mkdir(parents=True)
+    note.write_text("of the user")
+    venv.create(tmp_path, symlinks=False, with_pip=False)
+    code = "import json, sys\nprint(sys.prefix, open('mine', 'w').close())\nopen('../note')"
+    program = f"from callgate import Sandbox\nfound = Sandbox().run_code('python', {code!r})\nprint(found.text, found.error_text)"
+    places = {"HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run([tmp_path / "bin" / "python3", "-c", program], cwd=project, env={**os.environ, **places}, capture_output=True,
+                           text=True, check=True)
+    assert found.stdout.startswith(f"{tmp_path} None\n"), found
+    assert "PermissionError" in found.stdout and (project / "mine").exists(), found
 
 
 def test_code_that_fails_says_where():
