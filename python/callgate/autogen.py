@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from .adapter import MOST, Told, choose, merged
 from .autogen_files import PROMPT, SUPPORTED, BlockFile, CommandLineCodeResult, Config
 from .code import interpreter_places
 from .held import HeldDirectory
+from .made import MadeDirectory
 from .sandbox import Sandbox
 
 __all__ = ["CallgateCommandLineCodeExecutor", "CommandLineCodeResult"]
@@ -52,7 +52,7 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
             if self._work_dir.resolve() == Path.cwd().resolve():
                 warnings.warn("Using the current directory as work_dir is deprecated.", DeprecationWarning, stacklevel=2)
             self._work_dir.mkdir(exist_ok=True)
-        self._temp_dir: tempfile.TemporaryDirectory[str] | None = None
+        self._temp_dir: MadeDirectory | None = None
         self._resolved: Path | None = None
         self.timeout, self.functions_module, self.cleanup_temp_files = timeout, functions_module, cleanup_temp_files
         self._functions, self._ready, self._venv = functions, not functions, virtual_env_context
@@ -67,7 +67,7 @@ class CallgateCommandLineCodeExecutor(CodeExecutor, Component[Config]):
         if self._work_dir is not None:
             return self._work_dir
         if self._temp_dir is None:
-            self._temp_dir = tempfile.TemporaryDirectory()
+            self._temp_dir = MadeDirectory()
         return Path(self._temp_dir.name)
 
     def format_functions_for_prompt(self, prompt_template: str = PROMPT) -> str:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from google.adk.environment import BaseEnvironment, ExecutionResult
 from pydantic import Field, PrivateAttr
 
 from .adapter import REGULAR, apart, choose, told, whole
+from .made import MadeDirectory
 from .result import MOST_NAMED, visible
 from .sandbox import Sandbox
 
@@ -32,14 +32,14 @@ class CallgateEnvironment(BaseEnvironment):
                  sandbox: Sandbox | None = None, **options: Any) -> None:
         self._given = working_dir
         self._chosen = choose(sandbox, {**options, **({"env": env_vars} if env_vars else {})})
-        self._made: tempfile.TemporaryDirectory[str] | None = None
+        self._made: MadeDirectory | None = None
 
     @property
     def working_dir(self) -> Path:
         if self._given is not None:
             return Path(self._given).absolute()
         if self._made is None:
-            self._made = tempfile.TemporaryDirectory(prefix="callgate-adk-")
+            self._made = MadeDirectory("callgate-adk-")
         return Path(self._made.name)
 
     @property

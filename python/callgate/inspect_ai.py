@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from typing import Literal, overload
 
 from inspect_ai.util import (
@@ -21,6 +20,7 @@ from inspect_ai.util import (
 )
 
 from .adapter import REGULAR, apart, is_own_user, lateness, told, whole
+from .made import MadeDirectory
 from .sandbox import Sandbox
 
 __all__ = ["CallgateSandboxEnvironment"]
@@ -42,7 +42,7 @@ mkdir -p -- "$(dirname -- "$1")" && cat > "$1" || exit 42"""
 class CallgateSandboxEnvironment(SandboxEnvironment):
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         super().__init__()
-        self.directory = tempfile.TemporaryDirectory(prefix="callgate-inspect-", ignore_cleanup_errors=True)
+        self.directory = MadeDirectory("callgate-inspect-")
         chosen = sandbox or Sandbox()
         # The framework runs login shells: they look for their settings in the sample, not in the home of this user.
         env = {"HOME": self.directory.name, **(chosen.given.env or {})}

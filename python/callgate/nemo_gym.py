@@ -9,7 +9,6 @@ import asyncio
 import dataclasses
 import os
 import pathlib
-import tempfile
 import time
 from typing import Any
 
@@ -17,6 +16,7 @@ from nemo_gym.sandbox import SandboxCreateError, SandboxExecResult, SandboxHandl
 
 from .adapter import REGULAR, is_own_user, lateness, told
 from .errors import CallgateError
+from .made import MadeDirectory
 from .result import Result
 from .sandbox import Sandbox
 
@@ -33,7 +33,7 @@ class _Held:
     """A handle stands for this."""
 
     sandbox: Sandbox
-    directory: tempfile.TemporaryDirectory[str]
+    directory: MadeDirectory
     end: float | None  # of time.monotonic()
     stopped: bool = False
 
@@ -69,7 +69,7 @@ class CallgateProvider:
         profile = self._sandbox.given.profile
         if spec.resources.gpu:
             profile = [*([profile] if isinstance(profile, str) else profile or ["agent"]), "gpu"]
-        directory = tempfile.TemporaryDirectory(prefix="callgate-gym-", dir=self._parent, ignore_cleanup_errors=True)
+        directory = MadeDirectory("callgate-gym-", self._parent)
         env = {**(self._sandbox.given.env or {}), **spec.env}
         sandbox = self._sandbox.with_options(workdir=directory.name, env=env, memory=memory, profile=profile, options=options)
         held = _Held(sandbox, directory, None if spec.ttl_s is None else time.monotonic() + spec.ttl_s)
