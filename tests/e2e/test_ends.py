@@ -224,7 +224,10 @@ def stopped_at_start(box: harness.Box, *options: str) -> tuple[subprocess.Popen,
 
 def test_a_run_that_stopped_with_its_agent_goes_on_with_it(box):
     """Somebody stops the process that becomes the command, before it has, and continues that process alone. Only where the
-    guardian saw the stop has the run stopped, too: it is tried until that was so."""
+    guardian saw the stop has the run stopped, too: it is tried until that was so. On an idle machine that is rare."""
+    for _ in range(8):
+        box.start(["/bin/sh", "-c", "while :; do :; done"])
+
     def once() -> bool:
         run, _, agent = stopped_at_start(box)
         os.kill(run.pid, signal.SIGCONT)
