@@ -138,7 +138,7 @@ def check(problems: dict[str, bool], shown: str, detail: str) -> Outcome:
 
 
 # Refused before ABI 6, also within the run: programs fall back to kill and F_SETOWN (docs/differences.md).
-NO_TWIN_BEFORE_6 = ("*.pidfd_signal*", "outside.setown_*")
+NO_TWIN_BEFORE_6 = ("*.pidfd_signal*", "outside.setown_*", "party.reach.setown_*")
 # Before Linux 6.10 only who may search every directory links what a descriptor leads to (linkat(2), AT_EMPTY_PATH).
 NO_TWIN_BEFORE_6_10 = ("name.reopen_gone", "name.link_gone", "name.hardlink_empty", "door.tmpfile_empty")
 

@@ -45,6 +45,7 @@ class SetId(Attack):
 
     def held(self, scene: Scene) -> Outcome:
         reached, result = self.play(scene, self.mode, True)
+        possible(result)
         noted = any("were left out" in (one["callgate"].get("reason") or "") for one in result.decisions(verdict="allow"))
         return check({"a file has the bit": reached, "the call failed": result.code != 0, "nothing is on record": self.named and not noted},
                      f"exit {result.code}", result.describe())
