@@ -8,4 +8,4 @@ browser() {
 }
 browser --screenshot="$PWD/page.png" 2>stderr
 browser --dump-dom 2>stderr
-rm -r profile settings stderr
+rm -rf profile settings stderr  # a run names another place for its settings (CHROME_CONFIG_HOME)
