@@ -7,7 +7,7 @@ import stat
 from typing import Any
 
 import harness
-from cases.case import RACE_ROUNDS, Attack, Outcome, Scene, check, possible
+from cases.case import RACE_ROUNDS, UNSUPPORTED, Attack, Outcome, Scene, check, possible
 
 BITS = stat.S_ISUID | stat.S_ISGID
 
@@ -45,7 +45,8 @@ class SetId(Attack):
 
     def held(self, scene: Scene) -> Outcome:
         reached, result = self.play(scene, self.mode, True)
-        possible(result)
+        if result.code == UNSUPPORTED:  # under callgate alone that is a failed call
+            possible(self.play(scene, self.mode, False)[1])
         noted = any("were left out" in (one["callgate"].get("reason") or "") for one in result.decisions(verdict="allow"))
         return check({"a file has the bit": reached, "the call failed": result.code != 0, "nothing is on record": self.named and not noted},
                      f"exit {result.code}", result.describe())
