@@ -32,6 +32,8 @@ struct LoadSnapshot {
     std::optional<std::map<std::string, std::string>> links;
     /// Values of ${git-common} and ${git-admin}; "" where the work directory is no worktree or submodule.
     std::string git_common = {}, git_admin = {};
+    /// Rules that need Landlock's right for unix sockets counted (LoadContext::landlock_unix).
+    bool landlock_unix = false;
 
     /// The target of `path`: `path` itself if it is not in `links`, nothing if `links` is unknown.
     [[nodiscard]] std::optional<std::string> led(const std::string& path) const {

@@ -45,6 +45,7 @@ private:
     [[nodiscard]] std::vector<Glob> expand_now(const Glob& glob, bool follow, std::vector<std::string>& kept,
                                                bool sources);
     [[nodiscard]] bool expand(Rule& rule, bool sources);
+    [[nodiscard]] bool lacks_kernel(const Rule& rule);
     static void hold_new_file(Rule& rule);
     void compile();
     void check();
@@ -153,6 +154,16 @@ bool leads_nowhere(const Rule& rule) {
     });
 }
 
+/// Whether the rule needs what this kernel lacks. Whoever wrote one is told; of a profile's, doctor tells.
+bool Loading::lacks_kernel(const Rule& rule) {
+    if (!rule.needs_landlock_unix || result_.snapshot.landlock_unix) return false;
+    if (!rule.source.file.starts_with("profile "))
+        warn(rule.source,
+             "the rule " + in_quotes(rule.id) +
+                 " is left out: it needs landlock-unix, which this host lacks (callgate doctor)");
+    return true;
+}
+
 void Loading::check_ids() {
     std::map<std::string_view, const Rule*> seen;
     for (const auto& file : files_.all()) {
@@ -213,7 +224,7 @@ void Loading::merge_rules() {
             if (expands[index] != Expand::no) expander_->announce(glob, expands[index] == Expand::sources);
     std::size_t kept = 0;
     for (std::size_t index = 0; index < rules_.size(); ++index) {
-        if (leads_nowhere(rules_[index])) continue;
+        if (leads_nowhere(rules_[index]) || lacks_kernel(rules_[index])) continue;
         if (expands[index] != Expand::no && !expand(rules_[index], expands[index] == Expand::sources))
             continue;
         if (rules_[index].filters_changes() && check_enabled("new-settings-name"))
@@ -271,6 +282,8 @@ void Loading::check() {
 }
 
 LoadedRules Loading::run() {
+    const LoadSnapshot* const then = context_.earlier;
+    result_.snapshot.landlock_unix = then != nullptr ? then->landlock_unix : context_.landlock_unix;
     read_parts();
     check_ids();
     merge_rules();
@@ -280,7 +293,6 @@ LoadedRules Loading::run() {
     if (auto own = patterns_.take_own_addresses())
         result_.snapshot.hosts[std::string(own_name_of_host)] = std::move(*own);
     result_.snapshot.links = patterns_.take_links();
-    const LoadSnapshot* const then = context_.earlier;
     result_.snapshot.git_common = then != nullptr ? then->git_common : context_.git_common;
     result_.snapshot.git_admin = then != nullptr ? then->git_admin : context_.git_admin;
     if (!result_.ok()) result_.rules = nullptr;

@@ -59,6 +59,9 @@ struct LoadContext {
     std::function<unsigned long(const std::string&)> link_count;
     /// The kernel's Landlock ABI if known, for warnings.
     std::optional<int> landlock_abi;
+    /// Landlock tells sockets of the run itself from others (ABI 9), and the run's sockets are its own
+    /// processes'. Rules that need this are left out elsewhere.
+    bool landlock_unix = false;
     /// True: examples are evaluated and warnings are collected (`callgate check`).
     bool check = false;
 };

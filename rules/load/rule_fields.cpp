@@ -10,10 +10,10 @@ namespace {
 constexpr std::array<std::string_view, 12> file_keys{"$schema", "version",     "description", "extends",
                                                      "default", "sni",         "rules",       "exceptions",
                                                      "limits",  "environment", "examples",    "agent"};
-constexpr std::array<std::string_view, 23> rule_keys{
+constexpr std::array<std::string_view, 24> rule_keys{
     "id",    "allow",    "ask",   "deny",    "kill", "path",   "host",   "address",
     "port",  "protocol", "unix",  "program", "argv", "expand", "except", "reason",
-    "errno", "filtered", "quiet", "links",   "tls",  "party",  "server"};
+    "errno", "filtered", "quiet", "links",   "tls",  "party",  "server", "needs"};
 constexpr std::array<std::string_view, 10> condition_keys{"path",     "host", "address", "port",  "server",
                                                           "protocol", "unix", "program", "party", "argv"};
 constexpr std::array<std::string_view, 8> limit_keys{"memory", "processes",  "cpu",  "wall",

@@ -97,6 +97,22 @@ void parse_tls(const ParseState& state, const JsonMember& member, const JsonValu
     rule.tls_pass = true;
 }
 
+void parse_needs(const ParseState& state, const JsonMember& member, const JsonValue& object, Rule& rule) {
+    const std::optional<std::string_view> text = want_text(state, member.value, "\"landlock-unix\"");
+    if (!text) return;
+    if (*text != "landlock-unix")
+        return state.error(member.value, "needs " + in_quotes(*text) + ": expected \"landlock-unix\"");
+    const auto protocol = object.member("protocol");
+    bool datagrams = protocol.has_value();
+    if (protocol)
+        for_each_value(state, protocol->value, "\"datagram\"", [&](const JsonValue& one) {
+            datagrams = datagrams && one.kind() == JsonValue::Kind::string && one.text() == "datagram";
+        });
+    if (rule.action != Action::allow || !datagrams)
+        state.error(member, "\"needs\" is for a rule that allows \"protocol\": \"datagram\" alone");
+    rule.needs_landlock_unix = true;
+}
+
 void parse_sni(const ParseState& state, const JsonValue& value, ParsedFile& file) {
     if (value.kind() != JsonValue::Kind::boolean) return wrong_type(state, value, "true or false");
     file.sni = value.boolean();
@@ -191,6 +207,7 @@ void parse_member(const ParseState& state, const JsonMember& member, const JsonV
     if (member.key == "quiet") return parse_quiet(state, member, object, rule);
     if (member.key == "links") return parse_links(state, member, object, rule);
     if (member.key == "tls") return parse_tls(state, member, object, rule);
+    if (member.key == "needs") return parse_needs(state, member, object, rule);
     if (member.key == "except") return parse_except(state, member.value, rule);
     if (member.key == "expand") return parse_expand(state, member, object, parsed);
     unknown_key(state, member, KeyPlace::rule);

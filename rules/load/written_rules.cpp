@@ -80,6 +80,7 @@ void write(JsonWriter& json, const Rule& rule, const std::string& id) {
     }
     if (rule.links) json.member("links", true);
     if (rule.tls_pass) json.member("tls", "pass");
+    if (rule.needs_landlock_unix) json.member("needs", "landlock-unix");
     json.end_object();
 }
 

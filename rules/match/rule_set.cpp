@@ -140,6 +140,7 @@ struct RuleSet::Contents {
     bool needs_program = false, quiet_needs_program = false, needs_arguments = false, needs_party = false;
     bool needs_own_address = false, needs_run_servers = false;
     bool opens_udp = false, opens_unix_datagram = false, look_ups = false;
+    bool decides_datagrams = false;  // one that opens them does not leave them to the kernel
     MadeOnce<Index> index;
 
     class Search;
@@ -179,6 +180,7 @@ void RuleSet::Contents::note(const Rule& rule) {
                        rule.operations.intersects(network_operations);
     opens_udp = opens_udp || opens_udp_sockets(rule);
     opens_unix_datagram = opens_unix_datagram || (opens && when.protocol.datagram);
+    decides_datagrams = decides_datagrams || (opens && when.protocol.datagram && !rule.needs_landlock_unix);
 }
 
 Rank RuleSet::Contents::fallback_rank(const Request& request, Operation operation) const {
@@ -379,6 +381,9 @@ bool RuleSet::decides_look_ups() const {
 bool RuleSet::opens_udp() const { return contents_->opens_udp && (outer_ == nullptr || outer_->opens_udp()); }
 bool RuleSet::opens_unix_datagram() const {
     return contents_->opens_unix_datagram && (outer_ == nullptr || outer_->opens_unix_datagram());
+}
+bool RuleSet::leaves_datagrams_to_kernel() const {
+    return contents_->opens_unix_datagram && !contents_->decides_datagrams;
 }
 bool RuleSet::some_level(bool (RuleSet::*what)() const) const {
     return outer_ != nullptr && (outer_->*what)();

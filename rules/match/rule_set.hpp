@@ -70,6 +70,8 @@ public:
     /// sockets be made.
     [[nodiscard]] bool opens_udp() const;
     [[nodiscard]] bool opens_unix_datagram() const;
+    /// Whether each rule that opens unix datagrams says "needs": "landlock-unix".
+    [[nodiscard]] bool leaves_datagrams_to_kernel() const;
 
 private:
     /// Whether it holds for a level around this one.

@@ -97,6 +97,8 @@ struct Rule {
     bool links = false;
     /// Connects by name that the rule allows go past the check of the TLS server's name.
     bool tls_pass = false;
+    /// Left out where the kernel lacks Landlock's right for unix sockets (LoadContext::landlock_unix).
+    bool needs_landlock_unix = false;
     /// A rule that protects callgate (invariant 9): it cannot be removed, and `plan` shows it.
     bool built_in = false;
     Source source;

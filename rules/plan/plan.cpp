@@ -337,6 +337,11 @@ Plan make_plan(const RuleSet& rules, const PlanInput& input) {
         copies.add("default", "sockets are made on behalf, as pidfd_getfd is refused");
         add_contest(plan, operation, copies);
     }
+    if (rules.leaves_datagrams_to_kernel() && !plan.sockets_held) {
+        plan.messages_held =
+            plan.notified.contains_all({Operation::connect, Operation::bind}) && holds_messages(rules, input);
+        plan.unix_datagram = plan.messages_held;
+    }
     if (plan.sockets_held)
         for (const std::string& directory : *sockets) grant_connect(paths.grants, directory, rules);
     plan.grants = std::move(paths.grants);

@@ -36,7 +36,7 @@ Plan make_audit_plan(const RuleSet& enforced, const Plan& observed, const PlanIn
     for (const Contest& contest : observed.contests) add_contest(plan, contest);
     // Datagrams are observed, not refused.
     plan.udp = plan.unix_datagram = true;
-    plan.sends_held = false;
+    plan.sends_held = plan.messages_held = false;
     if (observed.notified.contains(Operation::connect) || !observed.udp || !observed.unix_datagram)
         plan.notified |= Operation::connect;
     if (!observed.udp || !observed.unix_datagram) plan.notified |= Operation::bind;

@@ -114,6 +114,8 @@ enum class SocketClass { tcp, udp, unix_stream, unix_datagram };
 /// rules allow.
 [[nodiscard]] std::optional<std::vector<std::string>> plan_sockets(const RuleSet& rules,
                                                                    const PlanInput& input);
+/// Whether Landlock may hold `sendmsg` to the sockets of the run itself.
+[[nodiscard]] bool holds_messages(const RuleSet& rules, const PlanInput& input);
 /// Whether the rule, or part of it, concerns datagram sockets alone.
 [[nodiscard]] bool only_datagrams(const Rule& rule);
 

@@ -9,6 +9,15 @@
 //
 // An attacker controls which names its servers have. A bind is decided, under every such plan. A server that
 // moves afterwards stays one that a connect was allowed to.
+//
+// The second form leaves sendmsg and sendmmsg alone to the kernel, for rules that say "needs":
+// "landlock-unix". sendmsg also carries what streams send, so a decision for each would cost every program.
+// Nothing is granted then: a message reaches servers whose socket a process of the run has made. The name of
+// each was bound by callgate, after a decision. The rules let the run connect to it too: each rule that
+// opens datagrams allows both, and none restricts anything in its directories. Where a default asked about
+// the bind of another name, a person has allowed that server. A message to an outside server is EACCES.
+// Connects and sendto are decided, as is every bind: callgate makes them, and Landlock does not hold
+// callgate.
 #include <algorithm>
 #include <cerrno>
 
@@ -35,8 +44,11 @@ bool leaves_out(const Rule& rule, const std::string& directory) {
 bool reaches(const Rule& rule, const Directories& directories) {
     if (!check_enabled("sockets-restricted")) return false;
     if (rule.when.unix_socket.empty()) return true;
+    std::vector<Glob> names = rule.when.unix_socket;
+    std::erase_if(names, [](const Glob& glob) { return glob.text().starts_with('@'); });
+    if (names.empty()) return false;
     std::vector<Obstacle> obstacles;
-    add_obstacles(obstacles, rule, Operation::connect, rule.when.unix_socket, false);
+    add_obstacles(obstacles, rule, Operation::connect, names, false);
     return std::ranges::any_of(directories, [&](const std::string& directory) {
         return !leaves_out(rule, directory) && std::ranges::any_of(obstacles, [&](const Obstacle& one) {
             return reach(one, directory) != Reach::none;
@@ -50,6 +62,9 @@ public:
 
     /// Whether Landlock holds connects to sockets of the class, and the directories for it.
     [[nodiscard]] bool hold(SocketClass which, Directories& directories) const;
+
+    /// Whether nothing that the rules say of datagrams would stop a message to the run's own servers.
+    [[nodiscard]] bool reach_own() const;
 
 private:
     [[nodiscard]] bool add(const Rule& rule, Directories& directories) const;
@@ -88,7 +103,30 @@ bool Sockets::hold(SocketClass which, Directories& directories) const {
     });
 }
 
+bool Sockets::reach_own() const {
+    constexpr auto datagrams = SocketClass::unix_datagram;
+    Directories directories;
+    for (const Rule& rule : rules_.rules()) {
+        const bool connects = concerns(rule, Operation::connect, datagrams);
+        if (!restricts(rule)) {
+            if (connects != concerns(rule, Operation::bind, datagrams)) return false;
+            if (connects && !add(rule, directories)) return false;
+        } else if (connects && rule.action != Action::deny) {
+            return false;
+        }
+    }
+    return std::ranges::none_of(rules_.rules(), [&](const Rule& rule) {
+        return restricts(rule) && concerns(rule, Operation::connect, datagrams) && reaches(rule, directories);
+    });
+}
+
 }  // namespace
+
+bool holds_messages(const RuleSet& rules, const PlanInput& input) {
+    return input.landlock_abi >= 9 && input.tree != nullptr && !input.sockets_on_behalf &&
+           rules.fallback() != Action::allow && rules.leaves_datagrams_to_kernel() &&
+           Sockets(rules, *input.tree).reach_own();
+}
 
 std::optional<std::vector<std::string>> plan_sockets(const RuleSet& rules, const PlanInput& input) {
     if (input.landlock_abi < 9 || input.tree == nullptr || rules.fallback() != Action::deny)

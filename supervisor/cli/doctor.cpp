@@ -106,7 +106,9 @@ std::string as_text(const Findings& findings) {
                 findings.state + (findings.state_trouble.empty() ? ": good" : ": " + findings.state_trouble));
     text +=
         row("GPUs", findings.gpus.empty() ? "none" : joined(findings.gpus, ", ") + ": closed without -p gpu");
-    text += row("unix datagrams", "closed without -p dgram, by which each sendmsg is decided");
+    const bool held = platform.landlock_abi >= 9 && platform.container.descriptors;
+    text += row("unix datagrams", held ? "between processes of the run; -p dgram decides each sendmsg"
+                                       : "closed without -p dgram, by which each sendmsg is decided");
     text += "\nFeatures (callgate run --require NAME):\n";
     for (const Feature& one : findings.features) {
         std::string name(one.name);

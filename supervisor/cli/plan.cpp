@@ -54,6 +54,8 @@ std::string grants_text(const rules::Plan& plan) {
     ports("bind", "UDP", plan.udp_bind);
     if (plan.sockets_held)
         text += "  " + cell("connect", 20) + "unix sockets that the run itself has bound\n";
+    if (plan.messages_held)
+        text += "  " + cell("connect", 20) + "by sendmsg: unix sockets that the run itself has made\n";
     return text;
 }
 
@@ -151,7 +153,7 @@ void write_plan(JsonWriter& json, const rules::Plan& plan, const CompiledRules& 
     write_ports(json, "bind_ports", plan.tcp_bind);
     write_ports(json, "udp_connect_ports", plan.udp_connect);
     write_ports(json, "udp_bind_ports", plan.udp_bind);
-    json.member("sockets_held", plan.sockets_held);
+    json.member("sockets_held", plan.sockets_held).member("messages_held", plan.messages_held);
     json.list("rules", plan.tiers, [&](const rules::RuleTier& one) { write_tier(json, one); });
     json.list("contested", plan.contests, [&](const rules::Contest& one) {
         json.begin_object()

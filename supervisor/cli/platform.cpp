@@ -181,7 +181,7 @@ std::vector<Feature> features(const Platform& platform, const ListenerTrial& tri
         {"landlock-threads", abi >= 8, "Linux 7.0", "limits for all threads of a process at once",
          "nothing: a run starts as one thread"},
         {"landlock-unix", abi >= 9, "Linux 7.1", "unix sockets by directory, and those of the run itself",
-         "connects to them are decided one by one, and unix datagrams too"},
+         "connects to them are decided one by one; unix datagrams need -p dgram"},
         {"landlock-udp", abi >= 10, "Linux 7.2", "UDP ports", "datagrams are decided one by one"},
         {"sync-wake-up", trial.sync_wake_up, "Linux 6.6", "quick answers", "each decision takes longer"},
         {"pidfd-thread", platform.pidfd_thread, "Linux 6.9", "threads with descriptors of their own",

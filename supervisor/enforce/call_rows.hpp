@@ -46,18 +46,9 @@ constexpr NotifyArguments except_both(ArgumentTest one, ArgumentTest other) {
     return {Mode::except, {{{{one, other}, 2}}}, 1};
 }
 
-constexpr CallEntry datagram(std::string_view name, NotifyArguments arguments = {}) {
-    return {name,
-            Operation::connect,
-            Performed::on_behalf,
-            {},
-            {},
-            -1,
-            -1,
-            OpenFlags::none,
-            Scope::object,
-            NotifyWhen::contested_datagrams,
-            arguments};
+constexpr CallEntry datagram(std::string_view name, NotifyWhen when, NotifyArguments arguments = {}) {
+    return {name, Operation::connect, Performed::on_behalf, {},   {},       -1,
+            -1,   OpenFlags::none,    Scope::object,        when, arguments};
 }
 
 /// A call that could take the port from a server of the run's own, or open it to others.
@@ -163,9 +154,9 @@ inline constexpr auto call_rows = [] {
     {"getsockname", Operation::bind, Performed::either, {}, {}},
     on_server("shutdown", except(equals(1, SHUT_WR))),
     on_server("setsockopt", only_both(equals(1, SOL_SOCKET), equals(2, SO_REUSEPORT))),
-    datagram("sendto", only(given(4))),
-    datagram("sendmsg"),
-    datagram("sendmmsg"),
+    datagram("sendto", NotifyWhen::contested_datagrams, only(given(4))),
+    datagram("sendmsg", NotifyWhen::contested_messages),
+    datagram("sendmmsg", NotifyWhen::contested_messages),
 
     on_process("prlimit64", Performed::either, NotifyWhen::always, only(not_zero(0), equals(1, core_limit))),
     on_process("setrlimit", Performed::either, NotifyWhen::always, only(equals(0, core_limit))),

@@ -104,6 +104,7 @@ enum class NotifyWhen : std::uint8_t {
     contested,             // one of its operations is contested
     contested_truncation,  // the same, or Landlock does not hold truncation (before ABI 3)
     contested_datagrams,   // connect is contested, and datagram sockets can be made
+    contested_messages,    // the same, and Landlock does not hold messages
     signals_not_held,      // Landlock has no scope for signals (before ABI 6), or the rules know parties
     run_servers,           // a rule is about servers of the run's own
     always,

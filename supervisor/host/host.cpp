@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "agent/handover.hpp"
 #include "agent/landlock.hpp"
 #include "base/directory.hpp"
 #include "base/test_switch.hpp"
@@ -176,6 +177,9 @@ rules::LoadContext host_context(const Places& places, const std::string& workdir
     context.own_addresses = own_addresses;
     context.link_count = link_count;
     context.landlock_abi = agent::kernel_landlock_abi();
+    // If descriptors cannot be copied, callgate makes the run's sockets. Landlock takes them for outside
+    // ones.
+    context.landlock_unix = *context.landlock_abi >= 9 && !agent::pidfd_getfd_refused();
     return context;
 }
 

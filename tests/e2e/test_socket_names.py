@@ -1,9 +1,11 @@
 """Unix sockets have the names that programs gave them, and lie where it was decided, whoever swaps names meanwhile."""
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 
@@ -12,6 +14,7 @@ import pytest
 import harness
 
 PYTHON = "/usr/bin/python3"
+OWN_DATAGRAMS = harness.LANDLOCK_ABI >= 9  # the kernel tells the run's own sockets from others
 ENOUGH = 500 if harness.SOAK else 20  # of sockets at either place, or refused there
 
 # For each way to name a socket: what a server and its client see of the name.
@@ -209,11 +212,93 @@ except OSError as error: print(error.strerror)
 """
 
 
-def test_datagram_servers_answer_to_the_senders_address(box):
+@pytest.mark.parametrize("options", [["-p", "dgram"]] + ([[]] if OWN_DATAGRAMS else []), ids=lambda one: "".join(one) or "agent")
+def test_datagram_servers_answer_to_the_senders_address(box, options):
     bare = box.run([PYTHON, "-c", DATAGRAMS, str(box.tree / "bare")], supervised=False)
     assert bare.code == 0 and bare.text.count("\n") == 21, bare.describe()
-    held = box.run([PYTHON, "-c", DATAGRAMS, str(box.tree / "held")], options=["-p", "dgram"])
+    held = box.run([PYTHON, "-c", DATAGRAMS, str(box.tree / "held")], options=options)
     assert held.text == bare.text and held.code == 0 and not held.errors, held.describe()
+
+
+# Messages to the run's own servers, and in every way that is known to servers of an outside process: in the work directory, elsewhere, abstract.
+MESSAGES = """
+import ctypes, os, socket, sys
+inside, outside, name = sys.argv[1:4]
+def made(): return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+def tell(what, call):
+    try: print(what, call())
+    except OSError as error: print(what, error.strerror)
+def message(address, sender=None): return lambda: (sender or made()).sendmsg([b"x", b"y"], [], 0, address)
+def many(address):
+    libc = ctypes.CDLL(None, use_errno=True)
+    name = socket.AF_UNIX.to_bytes(2, "little") + os.fsencode(address) + b"\\0"
+    class Header(ctypes.Structure):
+        _fields_ = [("name", ctypes.c_char_p), ("length", ctypes.c_uint)] + [(one, ctypes.c_size_t) for one in ("io", "ios", "control", "controls", "flags", "done")]
+    sent = libc.sendmmsg(made().fileno(), (Header * 1)(Header(name, len(name), 0, 0, 0, 0, 0, 0)), 1, 0)
+    if sent < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return sent
+own = made(); own.bind("own")
+tell("own", message("own")); tell("own again", lambda: many("own")); print(own.recv(9), own.recv(9))
+os.rename("own", "moved"); tell("moved", message("moved")); print(own.recv(9))
+child = made(); child.bind("child")
+if os.fork() == 0:
+    child.close(); tell("from a child", message("child")); sys.stdout.flush(); os._exit(0)
+os.wait(); print(child.recv(9))
+os.symlink(inside, "to-inside"); os.symlink(outside, "to-outside"); os.symlink(os.path.dirname(outside), "directory")
+where = os.open(os.path.dirname(outside), os.O_PATH | os.O_DIRECTORY)
+last = os.path.basename(outside)
+tell("inside", message(inside)); tell("inside relative", message(os.path.basename(inside)))
+tell("a link to inside", message("to-inside"))
+tell("inside by sendmmsg", lambda: many(inside))
+os.rename(os.path.basename(inside), "renamed"); tell("inside renamed", message("renamed")); os.rename("renamed", os.path.basename(inside))
+tell("outside", message(outside)); tell("a link", message("to-outside")); tell("through a link", message(f"directory/{last}"))
+tell("by a descriptor", message(f"/proc/self/fd/{where}/{last}")); tell("by sendmmsg", lambda: many(outside))
+tell("abstract", message(b"\\0" + name.encode()))
+taken = made(); tell("of a pair", message(outside, socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0]))
+"""
+OUTSIDERS = 12  # messages of that program to servers that are not the run's
+
+
+def received(one: socket.socket) -> int:
+    count = 0
+    while True:
+        try:
+            one.recv(9, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return count
+        count += 1
+
+
+@pytest.mark.skipif(not OWN_DATAGRAMS, reason="Landlock knows unix sockets from ABI 9 on")
+def test_messages_reach_the_runs_own_servers_alone(box):
+    outside = box.root / "outside"
+    outside.mkdir(mode=0o777)
+    name = f"messages-{os.getpid()}-{os.urandom(4).hex()}"
+    servers = [socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(3)]
+    for server, address in zip(servers, (str(box.tree / "inside"), str(outside / "server"), "\0" + name)):
+        server.bind(address)
+    for address in (box.tree / "inside", outside / "server"):
+        address.chmod(0o777)
+    words = [PYTHON, "-c", MESSAGES, str(box.tree / "inside"), str(outside / "server"), name]
+    bare = box.run(words, supervised=False)
+    lines = bare.text.splitlines()
+    assert bare.code == 0 and lines[-OUTSIDERS:] == [f"{one.rsplit(' ', 1)[0]} {1 if 'sendmmsg' in one else 2}" for one in lines[-OUTSIDERS:]], bare.describe()
+    assert [received(server) for server in servers] == [5, 6, 1], bare.describe()
+    for left in ("moved", "child", "to-inside", "to-outside", "directory"):
+        (box.tree / left).unlink()
+    held = box.run(words)
+    assert held.code == 0 and held.text.splitlines()[:-OUTSIDERS] == lines[:-OUTSIDERS], held.describe()
+    assert [received(server) for server in servers] == [0, 0, 0], held.describe()
+    assert all(one.endswith(("Permission denied", "Operation not permitted")) for one in held.text.splitlines()[-OUTSIDERS:]), held.describe()
+    # sendto names its receiver in an argument, so it is decided and on record.
+    sends = "import socket, sys; one = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n" \
+            "for name in sys.argv[1:]:\n try: print(one.sendto(b'x', name))\n except OSError as error: print(error.strerror)"
+    sent = box.run([PYTHON, "-c", sends, str(box.tree / "inside"), str(outside / "server")])
+    assert sent.text == "1\nPermission denied\n" and [received(server) for server in servers] == [1, 0, 0], sent.describe()
+    assert [one["callgate"]["decision"] for one in sent.audit if one["event"]["action"] == "socket.connect"] == ["allow", "deny"], sent.describe()
+    plan = json.loads(box.run([str(box.callgate), "plan", "--json"], supervised=False, cwd=box.tree).text)
+    called = {one["call"] for one in plan["notified_calls"]}
+    assert plan["messages_held"] and not called & {"sendmsg", "sendmmsg"} and {"sendto", "connect", "bind"} <= called, sorted(called)
 
 
 # A run's own UDP sockets reach each other and the run's name server alone, where `-p dgram` has sends decided as well.
@@ -262,11 +347,16 @@ except OSError as error: print(error.strerror)
 
 def test_a_pair_of_datagram_sockets_works_always(box):
     bare, held = box.run([PYTHON, "-c", PAIR], supervised=False), box.run([PYTHON, "-c", PAIR])
-    assert bare.code == 0 and held.code == 0 and held.text == bare.text + "Protocol not supported\n", held.describe()
+    assert bare.code == 0 and held.code == 0, held.describe()
+    doctor = box.run([str(box.callgate), "doctor"], supervised=False)
+    if OWN_DATAGRAMS:
+        assert held.text == bare.text and not held.errors and "unix datagrams      between processes of the run" in doctor.text, held.describe()
+        return
+    assert held.text == bare.text + "Protocol not supported\n", held.describe()
     assert "-p dgram" not in held.errors, held.describe()
     failed = box.run([PYTHON, "-c", PAIR + "raise SystemExit(1)\n"])
     assert failed.code == 1 and failed.errors.count("-p dgram opens those of the run") == 1, failed.describe()
-    assert "unix datagrams      closed without -p dgram" in box.run([str(box.callgate), "doctor"], supervised=False).text
+    assert "unix datagrams      closed without -p dgram" in doctor.text
 
 
 if harness.SOAK:

@@ -104,12 +104,20 @@ void read_links(rules::LoadSnapshot& snapshot, const json& links) {
     for (const json& one : links) known[text(member(one, "name"))] = text(member(one, "target"));
 }
 
+/// As supervisor/host/host.cpp says it of the host.
+bool had_landlock_unix(const json& ours) {
+    const std::vector<std::string> degraded = texts(member(ours, "degraded"));
+    return number(member(ours, "landlock_abi")) >= 9 &&
+           std::ranges::find(degraded, "descriptor-copy") == degraded.end();
+}
+
 void read_start(RecordedRequest& request, const json& ours) {
     request.home = bytes_of(member(ours, "home"), member(ours, "home_b64"));
     request.user_home = bytes_of(member(ours, "user_home"), member(ours, "user_home_b64"));
     request.config = bytes_of(member(ours, "config"), member(ours, "config_b64"));
     request.snapshot.git_common = bytes_of(member(ours, "git_common"), member(ours, "git_common_b64"));
     request.snapshot.git_admin = bytes_of(member(ours, "git_admin"), member(ours, "git_admin_b64"));
+    request.snapshot.landlock_unix = had_landlock_unix(ours);
     read_hosts(request.snapshot, member(ours, "hosts"));
     read_links(request.snapshot, member(ours, "links"));
     const json& expanded = member(ours, "expanded");

@@ -62,7 +62,7 @@ RulesetRecipe::RulesetRecipe(const rules::Plan& plan) : abi_(plan.landlock_abi) 
         const std::uint64_t access = landlock_access(operations, grant.directory, abi_);
         if (access != 0) grants_.push_back({grant.path.c_str(), grant.directory, access});
     }
-    if (plan.sockets_held) attributes_.handled_fs |= agent::landlock::fs_resolve_unix;
+    if (plan.sockets_held || plan.messages_held) attributes_.handled_fs |= agent::landlock::fs_resolve_unix;
     const auto ports_of = [this](std::uint64_t right, const rules::HeldPorts& ports) {
         return (attributes_.handled_net & right) != 0 ? split_ports(ports.ports).held
                                                       : std::vector<rules::PortRange>();

@@ -119,6 +119,20 @@ TEST_CASE("a rule for links denies to create, by the path alone") {
     CHECK(has(rule_errors(R"({"deny":"create","path":"/x","links":"yes"})"), "expected true or false"));
 }
 
+TEST_CASE("only a rule that allows datagrams alone may be left out for what the kernel lacks") {
+    const std::string fits = R"({"allow":"bind","unix":"/x","protocol":"datagram","needs":"landlock-unix"})";
+    CHECK(rule_errors(fits).empty());
+    CHECK(rule_errors(R"({"needs":"landlock-unix","allow":"bind","unix":"/x","protocol":["datagram"]})")
+              .empty());
+    for (const std::string_view other :
+         {R"({"deny":"bind","unix":"/x","protocol":"datagram","needs":"landlock-unix"})",
+          R"({"allow":"bind","unix":"/x","needs":"landlock-unix"})",
+          R"({"allow":"bind","unix":"/x","protocol":["stream","datagram"],"needs":"landlock-unix"})"})
+        CHECK_MESSAGE(has(rule_errors(std::string(other)), "\"needs\" is for a rule that allows"), other);
+    CHECK(has(rule_errors(R"({"allow":"bind","unix":"/x","protocol":"datagram","needs":"landlock-udp"})"),
+              "needs \"landlock-udp\": expected \"landlock-unix\""));
+}
+
 TEST_CASE("a quiet rule denies, and gives no copy") {
     CHECK(rule_errors(R"({"deny":"read","path":"/x","quiet":true,"errno":"ENOENT"})").empty());
     CHECK(rule_errors(R"({"deny":"bind","address":"::1","quiet":true})").empty());

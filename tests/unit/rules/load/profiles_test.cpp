@@ -171,6 +171,50 @@ TEST_CASE("only profiles that say so open datagram sockets") {
     }
 }
 
+TEST_CASE("where Landlock knows sockets, agent's datagrams are its own, and no sendmsg is decided") {
+    const TestMachine machine = debian();
+    PlanInput input;
+    input.landlock_abi = 9;
+    input.tree = &machine.tree;
+    std::size_t held = 0;
+    for (const ShippedProfile& profile : shipped_profiles()) {
+        RuleSources sources;
+        sources.parts.emplace_back(RuleSources::Profile{std::string(profile.name)});
+        LoadContext context = machine.context();
+        context.landlock_unix = true;
+        const LoadedRules loaded = load(sources, context);
+        REQUIRE(loaded.rules != nullptr);
+        CHECK(loaded.snapshot.landlock_unix);
+        const bool opens = std::ranges::any_of(loaded.rules->rules(), &Rule::needs_landlock_unix);
+        const bool decides = profile.name == "dgram";
+        CHECK_MESSAGE(make_plan(*loaded.rules, input).messages_held == (opens && !decides), profile.name);
+        held += opens && !decides ? 1 : 0;
+    }
+    CHECK(held > 20);
+}
+
+TEST_CASE("a rule that needs what the kernel lacks is left out, and the log says what was had") {
+    TestMachine machine = debian();
+    machine.tree.file("/home/u/work/rules.json");
+    const char* const text = R"({"version": 1, "rules": [{"id": "mine", "allow": ["connect", "bind"],
+        "protocol": "datagram", "unix": "${tmp}/**", "needs": "landlock-unix"}]})";
+    RuleSources sources;
+    sources.parts.emplace_back(RuleSources::Text{text, "mine"});
+    LoadContext context = machine.context();
+    const LoadedRules without = load(sources, context);
+    REQUIRE(without.rules != nullptr);
+    CHECK(without.rules->rules().empty());
+    CHECK(findings(without).find("the rule \"mine\" is left out: it needs landlock-unix") !=
+          std::string::npos);
+    context.landlock_unix = true;
+    const LoadedRules with = load(sources, context);
+    REQUIRE(with.rules != nullptr);
+    CHECK(with.rules->leaves_datagrams_to_kernel());
+    CHECK(findings(with).empty());
+    context.earlier = &without.snapshot;
+    CHECK(load(sources, context).rules->rules().empty());
+}
+
 TEST_CASE("the profile dgram opens datagrams between processes of the run") {
     const TestMachine machine = debian();
     const LoadedRules loaded = load_profile(machine, "dgram", false);

@@ -35,7 +35,9 @@ std::vector<std::string> words(const Conditions& one) {
 LoadedRules read_again(const std::string& text) {
     RuleSources sources;
     sources.parts.emplace_back(RuleSources::Text{text, "written"});
-    return load(sources, LoadContext{});
+    LoadContext context;
+    context.landlock_unix = true;
+    return load(sources, context);
 }
 
 }  // namespace
@@ -45,7 +47,9 @@ TEST_CASE("a shipped profile that knows no parties is the same once written and 
     for (const ShippedProfile& profile : shipped_profiles()) {
         RuleSources sources;
         sources.parts.emplace_back(RuleSources::Profile{std::string(profile.name)});
-        const LoadedRules loaded = load(sources, machine.context());
+        LoadContext context = machine.context();
+        context.landlock_unix = true;
+        const LoadedRules loaded = load(sources, context);
         REQUIRE(loaded.rules != nullptr);
         const auto written = written_rules(*loaded.rules);
         CHECK_MESSAGE(written.has_value() == !loaded.rules->needs_party(), profile.name);
@@ -63,6 +67,7 @@ TEST_CASE("a shipped profile that knows no parties is the same once written and 
                 CHECK(one.error == other.error);
                 CHECK(one.filtered == other.filtered);
                 CHECK(one.tls_pass == other.tls_pass);
+                CHECK(one.needs_landlock_unix == other.needs_landlock_unix);
                 CHECK(one.except.has_value() == other.except.has_value());
                 // The names of new files stand there twice, and so do loopback addresses beside "${own}".
                 if (one.filters_changes() || one.when.own_address) continue;

@@ -703,6 +703,48 @@ TEST_SUITE("plan, older kernels") {
         CHECK(same.sends_held);
     }
 
+    TEST_CASE("from ABI 9 messages to the run's own sockets are Landlock's, where rules leave them to it") {
+        const MemoryTree tree{"/w/s/", "/t/"};
+        constexpr OperationSet both{Operation::connect, Operation::bind};
+        Rule left = of(socket("left", Action::allow, both, {"/w/s/**", "/t/**"}), false, true);
+        left.needs_landlock_unix = true;
+        const Rule streams = socket("streams", Action::allow, both, {"/w/**"});
+        const auto made = [&](std::vector<Rule> rules, int abi = 9, Action fallback = Action::ask) {
+            return plan(RuleSet(std::move(rules), fallback), tree, abi);
+        };
+        const auto held = [&](std::vector<Rule> rules) { return made(std::move(rules)).messages_held; };
+        const Plan ours = made({streams, left});
+        CHECK(ours.messages_held);
+        CHECK_FALSE(ours.sockets_held);
+        CHECK_FALSE(ours.sends_held);
+        CHECK(granted(ours, "/t").find("connect") == std::string::npos);
+        CHECK(ours.notified.contains_all(both));
+        CHECK_FALSE(made({streams, left}, 8).messages_held);
+        CHECK_FALSE(made({left}, 9, Action::allow).messages_held);
+        CHECK(made({left}, 9, Action::deny).messages_held);
+        CHECK_FALSE(held({streams}));
+        // A rule decides datagrams, or could stop one to a server of the run.
+        CHECK_FALSE(held({left, of(socket("d", Action::allow, both, {"/t/**"}), false, true)}));
+        CHECK_FALSE(held({left, of(socket("d", Action::ask, both, {"/t/**"}), false, true)}));
+        const RuleSet stops({left, socket("d", Action::deny, Operation::connect, {"/w/s/x"})}, Action::ask);
+        CHECK_FALSE(plan(stops, tree, 9).messages_held);
+        CHECK_FALSE(plan(stops, tree, 9).unix_datagram);  // rather none than a decision for each sendmsg
+        CHECK(ours.unix_datagram);
+        CHECK(held({left, socket("d", Action::deny, both, {"@*x*"})}));
+        CHECK(held({left, socket("d", Action::deny, Operation::connect, {"/run/**"})}));
+        CHECK_FALSE(held({left, socket("k", Action::kill, Operation::connect, {"/run/**"})}));
+        CHECK(held({left, ports(of(rule("u", Action::allow, Operation::connect), true, false), {{53, 53}})}));
+        for (const OperationSet one : {OperationSet(Operation::connect), OperationSet(Operation::bind)}) {
+            Rule half = left;
+            half.operations = one;
+            CHECK_FALSE(held({half}));
+        }
+        PlanInput copies{.landlock_abi = 9, .tree = &tree, .sockets_on_behalf = true};
+        CHECK_FALSE(make_plan(RuleSet({left}, Action::ask), copies).messages_held);
+        copies.sockets_on_behalf = false;
+        CHECK(make_plan(RuleSet({left}, Action::ask), copies).messages_held);
+    }
+
     TEST_CASE("before ABI 2 renames are answered on behalf even where everything is allowed") {
         const MemoryTree tree{"/w/"};
         const RuleSet rules({}, Action::allow);

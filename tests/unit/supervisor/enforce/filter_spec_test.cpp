@@ -82,6 +82,33 @@ TEST_CASE("datagrams are not notified where Landlock holds them, and a nested ru
     CHECK_FALSE(enforce::lacks_for_nested(around, nested));
 }
 
+TEST_CASE("messages that Landlock holds are not notified, and sends with an address are") {
+    rules::Plan around, nested;
+    around.notified = nested.notified = rules::Operation::connect;
+    around.unix_datagram = nested.unix_datagram = true;
+    around.messages_held = true;
+    const auto asks = [](const rules::Plan& plan, std::string_view name) {
+        const auto calls = enforce::notified_calls(plan);
+        return std::ranges::any_of(calls, [&](const enforce::NotifiedCall& one) { return one.name == name; });
+    };
+    CHECK(asks(around, "sendto"));
+    CHECK_FALSE(asks(around, "sendmsg"));
+    CHECK_FALSE(asks(around, "sendmmsg"));
+    CHECK(asks(nested, "sendmmsg"));
+    CHECK(enforce::lacks_for_nested(around, nested)
+              .value_or("")
+              .starts_with("these rules decide datagrams one by one"));
+    nested.messages_held = true;
+    CHECK_FALSE(enforce::lacks_for_nested(around, nested));
+    nested.udp = true;  // of which none can be made in the outer run
+    CHECK_FALSE(enforce::lacks_for_nested(around, nested));
+    CHECK(asks(nested, "sendmsg"));
+    nested.messages_held = false;
+    CHECK(enforce::lacks_for_nested(around, nested));
+    around.messages_held = false;  // the outer run decides each, by its rules and the nested run's
+    CHECK_FALSE(enforce::lacks_for_nested(around, nested));
+}
+
 TEST_CASE("every mediated call has one entry, a name and a handler") {
     std::set<std::uint32_t> numbers;
     std::set<std::string_view> names;

@@ -227,3 +227,16 @@ TEST_CASE("the agent enters the target's domain before the command runs") {
     run_to_end(run);
     CHECK(run.seen(Event::Kind::exited).value == 8);
 }
+
+TEST_CASE("connects to unix sockets are handled where Landlock holds them, or messages") {
+    rules::Plan planned = plan(9, {});
+    const auto handled = [&] {
+        return (RulesetRecipe(planned).parts().attributes.handled_fs & agent::landlock::fs_resolve_unix) != 0;
+    };
+    CHECK_FALSE(handled());
+    planned.messages_held = true;
+    CHECK(handled());
+    planned.messages_held = false;
+    planned.sockets_held = true;
+    CHECK(handled());
+}
