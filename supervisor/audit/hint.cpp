@@ -234,10 +234,11 @@ std::string offered_hint(const Decision& decision, const rules::RuleSet* rules, 
     if (rules == nullptr) return hint(decision);
     const Obstacles found = obstacles(decision, *rules, object);
     if (std::ranges::any_of(found.restricting, restricts)) return {};
-    if (found.restricting.empty() && !found.not_allowed.empty() && decided_by_rules(decision))
-        if (const std::string profile = offered_profile(object, found.not_allowed, *rules, home);
-            !profile.empty())
-            return "-p " + profile;
+    if (found.restricting.empty() && !found.not_allowed.empty() && decided_by_rules(decision)) {
+        std::string profile = offered_profile(object, decision.caller.executable, *rules);
+        if (profile.empty()) profile = offered_profile(object, found.not_allowed, *rules, home);
+        if (!profile.empty()) return "-p " + profile;
+    }
     std::string option = hint(decision, *rules);
     if (!found.restricting.empty() || option.empty()) return option;
     const std::string whole = option_for_whole(object, found.not_allowed, home);

@@ -1,7 +1,9 @@
 // Finds the shipped profile whose own rules allow what a run was denied.
 //
 // It must add to the profiles that the run has: one that extends them. It is no agent's, which would give a
-// login away. Its rule names places of the home to read and execute, or hosts: never what may be written.
+// login away. Its rule names places of the home to read and execute, or hosts. What may be written it names
+// in
+// `/tmp` alone, where a tool keeps files whatever TMPDIR says.
 #include <algorithm>
 #include <functional>
 
@@ -35,6 +37,14 @@ OperationSet operations_of(const JsonValue& rule, std::string_view action) {
     return all;
 }
 
+/// Names in `/tmp` that one tool makes up, whatever the operation.
+bool temporary_matches(const JsonValue& rule, std::string_view path) {
+    return std::ranges::any_of(texts(rule, "path"), [&](std::string_view pattern) {
+        const auto glob = rules::Glob::compile(std::string(pattern), rules::GlobKind::path);
+        return pattern.starts_with("/tmp/") && glob && glob->matches(path);
+    });
+}
+
 bool path_matches(const JsonValue& rule, std::string_view path, const std::string& home) {
     if (home.empty()) return false;
     return std::ranges::any_of(texts(rule, "path"), [&](std::string_view pattern) {
@@ -60,10 +70,16 @@ bool host_matches(const JsonValue& rule, std::string_view name) {
 bool allows(const rules::ShippedProfile& profile, const rules::Object& object, OperationSet operations,
             const std::string& home) {
     OperationSet allowed;
+    const bool opens_network = profile.name.ends_with("+net");
     const auto list = rules::root(profile.tree).member("rules");
     if (!list) return false;
     for (const JsonValue rule : list->value.items()) {
         const OperationSet given = operations_of(rule, "allow");
+        if (const auto* file = std::get_if<rules::FileObject>(&object);
+            file != nullptr && !given.empty() && !opens_network && temporary_matches(rule, file->path)) {
+            allowed |= given;
+            continue;
+        }
         bool matches = false;
         if (const auto* file = std::get_if<rules::FileObject>(&object))
             matches = path_matches(rule, file->path, home);
@@ -105,6 +121,13 @@ std::string offered_profile(const rules::Object& object, OperationSet operations
             return std::string(profile.name);
     }
     return {};
+}
+
+std::string offered_profile(const rules::Object& object, std::string_view program,
+                            const rules::RuleSet& rules) {
+    const auto* const file = std::get_if<rules::FileObject>(&object);
+    const bool by_java = file != nullptr && file->path.starts_with("/tmp/") && program.ends_with("/java");
+    return by_java && is_loaded(rules, "agent") && !is_loaded(rules, "java") ? "java" : "";
 }
 
 }  // namespace callgate

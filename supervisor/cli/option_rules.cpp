@@ -140,7 +140,7 @@ void add_denials(std::vector<rules::Rule>& all, const Arguments& arguments, cons
     }
 }
 
-/// Reads "unix:PATH" or "@name".
+/// Reads "unix:PATH", "unix:glob:DIRECTORY/PATTERN" or "@name".
 bool add_unix_socket(rules::Conditions& when, const std::string& what, const std::string& text,
                      const Paths& of) {
     if (text.starts_with("@")) {
@@ -149,6 +149,11 @@ bool add_unix_socket(rules::Conditions& when, const std::string& what, const std
     }
     if (!text.starts_with("unix:")) return false;
     const std::string name = text.substr(5);
+    if (name.starts_with(pattern_prefix)) {
+        when.unix_socket.push_back(
+            name_glob(what, std::string_view(name).substr(pattern_prefix.size()), true, of));
+        return true;
+    }
     when.unix_socket.push_back(
         rules::Glob::literal(name.starts_with("@") ? name : of.resolved(what, name, true)));
     return true;

@@ -57,7 +57,44 @@ std::string name_line(const Denial& denial, bool hints) {
     return line + '\n';
 }
 
+/// Whether the rules allow this connect to a server of the run's own.
+bool allowed_to_server(const audit::Decision& decision, const rules::RuleSet* rules) {
+    const auto* const endpoint = std::get_if<rules::Endpoint>(&decision.object);
+    if (rules == nullptr || endpoint == nullptr || decision.operation != rules::Operation::connect)
+        return false;
+    rules::Endpoint server = *endpoint;
+    server.of_run = true;
+    return rules
+               ->evaluate({rules::Operation::connect,
+                           server,
+                           decision.caller.executable,
+                           {},
+                           decision.caller.party.value_or(rules::Party::tools)})
+               .action == rules::Action::allow;
+}
+
+std::pair<std::string_view, std::string_view> host_and_port(std::string_view endpoint) {
+    const std::size_t colon = std::min(endpoint.rfind(':'), endpoint.size());
+    return {endpoint.substr(0, colon), endpoint.substr(colon)};
+}
+
 }  // namespace
+
+void name_server_options(std::vector<Denial>& denials) {
+    for (Denial& one : denials) {
+        if (!one.to_server || one.would || one.hint.empty()) continue;
+        const auto [host, port] = host_and_port(one.object);
+        const Denial* found = nullptr;
+        for (const Denial& bound : denials) {
+            if (bound.operation != rules::Operation::bind || !bound.hint.starts_with("--bind ")) continue;
+            const auto [bound_host, bound_port] = host_and_port(bound.object);
+            const bool same = bound_host == host;
+            if (bound_port != port || !(same || bound_host == "0.0.0.0" || bound_host == "[::]")) continue;
+            if (found == nullptr || same) found = &bound;
+        }
+        if (found != nullptr) one.hint = found->hint;
+    }
+}
 
 bool is_of_nested(const audit::Decision& decision, const rules::RuleSet* own, bool of_nested) {
     const rules::Rule* const rule = decision.verdict.rule;
@@ -103,6 +140,7 @@ Denial denial_of(const audit::Decision& decision, const rules::RuleSet* rules, c
             .by_nested = by_nested,
             .would = !audit::refused(decision),
             .look_up = std::holds_alternative<rules::HostName>(decision.object),
+            .to_server = !by_nested && allowed_to_server(decision, rules),
             .pid = decision.caller.pid,
             .error = decision.verdict.error,
             .count = 1};

@@ -30,11 +30,14 @@ constexpr std::size_t enough = 3;
 
 std::string_view containing(std::string_view path) { return path.substr(0, path.rfind('/')); }
 
+constexpr std::string_view of_socket = "--bind ";
+
 /// The option that allows the denied name and nothing else; "" if there is no such one.
 std::string_view option_of(const Denial& denial) {
     for (const std::string_view option : {"--read ", "--write ", "--execute "})
         if (denial.hint == std::string(option) + shell_quote(denial.object)) return option;
-    return {};
+    // A connect by a pattern may reach another program's socket.
+    return denial.hint == std::string(of_socket) + shell_quote("unix:" + denial.object) ? of_socket : "";
 }
 
 /// Whether the option names a directory to which the denied file belongs (audit/hint.cpp).
@@ -110,11 +113,35 @@ std::string pattern_of_process(std::string_view name, int process) {
     return rules::quote_glob(before) + '*' + rules::quote_glob(after);
 }
 
-/// "lua_??????" and "perf-*.map" by one name alone. "dif??????" and "job.????????" by several, because one
-/// could be a word.
+/// "probing*.tmp" for a name with a number that no person writes: Java makes such names. "Single_*" for one
+/// with a hash. "" for every other one.
+std::string pattern_of_number(std::string_view name) {
+    constexpr std::size_t enough_digits = 15;
+    constexpr std::string_view digits = "0123456789", hex_digits = "0123456789abcdef", separators = ".-_";
+    for (const std::string_view among : {digits, hex_digits}) {
+        for (std::size_t at = 0; (at = name.find_first_of(among, at)) != std::string_view::npos;) {
+            const std::size_t end = std::min(name.find_first_not_of(among, at), name.size());
+            const std::string_view before = name.substr(0, at), after = name.substr(end);
+            const auto separates = [&](char one) { return separators.find(one) != std::string_view::npos; };
+            const bool whole = at > 0 && separates(before.back()) && (after.empty() || separates(after[0]));
+            if (end - at >= enough_digits && tells_of_program(before) &&
+                (among == digits || (whole && name.find_first_of(digits, at) < end)))
+                return rules::quote_glob(before) + '*' + rules::quote_glob(after);
+            at = end;
+        }
+    }
+    return {};
+}
+
+/// "lua_??????", "perf-*.map" and "probing*.tmp" by one name alone. "dif??????" and "job.????????" by
+/// several, because one could be a word.
 Temporary temporary_pattern(std::string_view name, int process) {
     if (std::string pattern = pattern_of_process(name, process); !pattern.empty())
         return {std::move(pattern), 1};
+    if (std::string pattern = pattern_of_number(name); !pattern.empty()) {
+        std::string shorter = name_pattern(name);
+        return {shorter.empty() ? std::move(pattern) : std::move(shorter), 1};
+    }
     constexpr std::size_t usual = 6, longest = 12;
     const std::size_t after = name.find_last_of(".-_") + 1;  // 0 if there is none
     const std::size_t run = name.size() - after;
@@ -187,6 +214,14 @@ std::optional<Remedy> remedy_of_bind(const Denial& denial, const std::vector<Den
     if (loopback != nullptr && tried_wider) return Remedy{loopback->hint, "", " more of this port", both};
     const auto first =
         std::ranges::find_if(all, [&](const Denial& one) { return place_of(one).host == place.host; });
+    // Every address of IPv6 and every one of IPv4: a server tries both, and one option is for both.
+    const bool one_port = std::ranges::none_of(all, [&](const Denial& one) {
+        return place_of(one).host == place.host && place_of(one).port != place.port;
+    });
+    const bool twice = std::ranges::any_of(all, [&](const Denial& one) {
+        return place_of(one).port == place.port && one.hint == denial.hint && one.object != denial.object;
+    });
+    if (one_port && twice) return Remedy{first->hint, "", " more of this port", both};
     return Remedy{first->hint, "", " more ports"};
 }
 
@@ -213,7 +248,9 @@ std::optional<Remedy> remedy_of(const Denial& denial, const std::vector<Denial>&
     const std::string_view option = option_of(denial);
     if (option.empty()) return names_whole(denial) ? std::optional(Remedy{denial.hint, ""}) : std::nullopt;
     const std::string directory(containing(denial.object));
-    if (belongs_together(directory, home)) return Remedy{std::string(option) + shell_quote(directory), ""};
+    const bool socket = option == of_socket;
+    if (!socket && belongs_together(directory, home))
+        return Remedy{std::string(option) + shell_quote(directory), ""};
     const std::string name = after_slash(denial.object);
     const Temporary temporary =
         holds_temporary_files(directory) ? temporary_pattern(name, denial.pid) : Temporary{};
@@ -221,14 +258,31 @@ std::optional<Remedy> remedy_of(const Denial& denial, const std::vector<Denial>&
     if (pattern.empty()) return std::nullopt;
     Remedy remedy;
     remedy.object = directory + '/' + pattern;
-    remedy.option = std::string(option) + shell_quote("glob:" + remedy.object);
+    remedy.option = std::string(option) + shell_quote((socket ? "unix:glob:" : "glob:") + remedy.object);
     remedy.from = temporary.from;
     return remedy;
 }
 
+/// A shell that may not execute a file reads it for a reason. `--execute` allows both, so that is one line.
+std::vector<Denial> without_reads_of_programs(const std::vector<Denial>& denials) {
+    std::vector<Denial> kept;
+    const auto has_option = [](const Denial& one, rules::Operation operation) {
+        return one.operation == operation && !one.would && !one.by_rule && !one.hint.empty();
+    };
+    for (const Denial& one : denials) {
+        const auto program = std::ranges::find_if(denials, [&](const Denial& other) {
+            return other.object == one.object && other.hint.starts_with("--execute ") &&
+                   has_option(other, rules::Operation::execute);
+        });
+        if (program == denials.end() || !has_option(one, rules::Operation::read)) kept.push_back(one);
+    }
+    return kept;
+}
+
 }  // namespace
 
-std::vector<Denial> gathered(const std::vector<Denial>& denials, const std::string& home) {
+std::vector<Denial> gathered(const std::vector<Denial>& noted, const std::string& home) {
+    const std::vector<Denial> denials = without_reads_of_programs(noted);
     using Key = std::tuple<rules::Operation, std::string, std::string>;
     const auto key_of = [](const Denial& one, const Remedy& remedy) {
         return Key{one.operation, one.note, remedy.option.empty() ? remedy.object : remedy.option};

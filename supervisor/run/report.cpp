@@ -82,6 +82,7 @@ void RunReport::State::keep_for_failure(const audit::Decision& decision) {
 std::vector<Denial> RunReport::State::told_of(const RunOutcome& outcome) const {
     std::vector<Denial> all = denials;
     if (has_failed(outcome)) all.insert(all.end(), on_failure.begin(), on_failure.end());
+    name_server_options(all);
     return all;
 }
 
@@ -285,6 +286,7 @@ std::string RunReport::gathered_json() const {
                 .member("operation", rules::name(one.operation))
                 .member("by_rule", one.by_rule)
                 .member("look_up", one.look_up)
+                .member("to_server", one.to_server)
                 .member("pid", one.pid)
                 .member("error", one.error)
                 .member("count", one.count)
@@ -321,6 +323,7 @@ void RunReport::take(const nlohmann::json& gathered) {
                             .operation = *operation->begin(),
                             .by_rule = truth(member(one, "by_rule")),
                             .look_up = truth(member(one, "look_up")),
+                            .to_server = truth(member(one, "to_server")),
                             .pid = static_cast<int>(number(member(one, "pid"))),
                             .error = static_cast<int>(number(member(one, "error"))),
                             .count = number(member(one, "count"))});

@@ -114,6 +114,10 @@ private:
 [[nodiscard]] std::string offered_profile(const rules::Object& object, rules::OperationSet operations,
                                           const rules::RuleSet& rules, const std::string& home);
 
+/// The same for a name in /tmp that the program puts elsewhere under a shipped profile.
+[[nodiscard]] std::string offered_profile(const rules::Object& object, std::string_view program,
+                                          const rules::RuleSet& rules);
+
 /// The object of a denial, not yet terminal-safe: a path, "203.0.113.4:443", "[::1]:80/udp", "@name". For a
 /// rename or link whose new name is denied: that name.
 [[nodiscard]] std::string object_text(const audit::Decision& decision);

@@ -20,6 +20,7 @@ struct Denial {
     bool by_nested = false;  // the rules of a nested run, whose texts a program may have written
     bool would = false;      // audit mode: it was not denied, but would have been
     bool look_up = false;    // the object is a name that was to be looked up
+    bool to_server = false;  // a connect that is allowed if a server of the run's own listens there
     int pid = 0, error = 0;
     std::uint64_t count = 0;
 };
@@ -34,6 +35,10 @@ struct Denial {
 /// `decision` as the first denied call of its kind. `rules` and `home` are for its hint.
 [[nodiscard]] Denial denial_of(const audit::Decision& decision, const rules::RuleSet* rules,
                                const std::string& home, bool of_nested);
+
+/// A server that was kept from its port does not listen, and the connects of its clients are denied as those
+/// to a stranger are. Gives them the server's option, which serves both. `--connect` would serve nobody.
+void name_server_options(std::vector<Denial>& denials);
 
 /// The rule, as people read of it; terminal-safe.
 [[nodiscard]] std::string rule_text(const Denial& denial);
@@ -54,8 +59,8 @@ struct Denial {
 [[nodiscard]] std::string repository_text(const std::vector<Denial>& denials, const RunFacts& facts);
 
 /// The lines of the footer for these denials: names of one directory that one option would allow are one line
-/// from the third name on. `home` is the user's; no option is offered for all of it.
-[[nodiscard]] std::vector<Denial> gathered(const std::vector<Denial>& denials, const std::string& home);
+/// from the third name on. The read of a program that may not be executed has no line. `home` is the user's; no option is offered for all of it.
+[[nodiscard]] std::vector<Denial> gathered(const std::vector<Denial>& noted, const std::string& home);
 
 /// The report: a JSON object and a newline.
 [[nodiscard]] std::string report_json(const RunFacts& facts, const RunOutcome& outcome,

@@ -328,6 +328,26 @@ def test_a_server_that_a_rule_allows_at_a_fixed_port_is_reached(box):
         assert result.text == "127.0.0.1\n" and not of_network(result), result.describe()
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
+def test_clients_of_a_server_that_may_not_listen_are_offered_its_option(box, address):
+    """The port has no server then, so `--connect` would let nobody through."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    script = ("import socket, sys; address, port = sys.argv[1], int(sys.argv[2]); s = socket.socket()\n"
+              "try: s.bind((address, port)); s.listen()\nexcept PermissionError: pass\n"
+              "print(socket.create_connection(('127.0.0.1', port)).getpeername()[0])")
+    line, never = [PYTHON, "-c", script, address, port], ["--ask", "never"]
+    held = box.run(line, None, options=never)
+    option = "--bind " + (port if address == "0.0.0.0" else f"{address}:{port}")
+    told = [one for one in held.errors.splitlines() if one.startswith("callgate:   ")]
+    assert [one.rpartition("allow with: ")[2] for one in told] == [option] * 2, held.describe()
+    assert {one["hint"] for one in held.report["denials"]} == {option}, held.describe()
+    assert box.run(line, None, options=[*never, *option.split()]).text == "127.0.0.1\n"
+    stranger = box.run([PYTHON, "-c", script.replace("s.bind((address, port)); s.listen()", "pass"), address, port], None, options=never)
+    assert f"allow with: --connect 127.0.0.1:{port}\n" in stranger.errors, stranger.describe()
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0", "::"])
 def test_a_server_on_all_addresses_needs_an_option(box, address):
     script = ("import socket, sys; s = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET); s.bind((sys.argv[1], 0));"

@@ -311,8 +311,72 @@ TEST_CASE("a port that a server tried on loopback too is one line, and the optio
     for (const char* address : {"0.0.0.0", "::"}) note(wide, address, 5173);
     note(wide, "127.0.0.1", 5174);
     const std::string text = wide.footer(facts, exited(1), true);
-    CHECK(line_count(text) == 4);
-    CHECK(text.find("0.0.0.0:5173 ×1  default  allow with: --bind 5173\n") != std::string::npos);
+    CHECK(line_count(text) == 3);
+    CHECK(text.find("0.0.0.0:5173 and 1 more of this port ×2  default  allow with: --bind 5173\n") !=
+          std::string::npos);
+}
+
+TEST_CASE("a name with a long number, and a socket with a hash, are named by their pattern at once") {
+    const auto option = [](Decision decision) {
+        RunReport report;
+        report.use_rules(std::make_shared<rules::RuleSet>(std::vector<rules::Rule>{}, Action::deny),
+                         "/home/u");
+        report.note(decision);
+        const std::string footer = report.footer(facts, exited(1), true);
+        const std::string_view words = "allow with: ";
+        const std::size_t at = footer.find(words);
+        return at == std::string::npos ? "" : footer.substr(at + words.size());
+    };
+    const auto created = [&](const char* path) { return option(denied(path, nullptr, Operation::create)); };
+    CHECK(created("/tmp/fs_1795857151.81-24308-155768060011863") == "--write 'glob:/tmp/fs_*'\n");
+    CHECK(created("/tmp/gradle_fs_probing14171581736294627615.tmp") ==
+          "--write 'glob:/tmp/gradle_fs_probing*.tmp'\n");
+    CHECK(created("/tmp/tool-17f06c3b7bb59b3601f1b51469") == "--write 'glob:/tmp/tool-*'\n");
+    for (const char* path : {"/tmp/backup20261128090100", "/tmp/12345678901234567890",
+                             "/tmp/tooldeadbeefdeadbeef0", "/tmp/tool-deadbeefdeadbeef"})
+        CHECK(created(path) == "--write " + std::string(path) + "\n");
+    const char* const pipe = "/tmp/OSL_PIPE_1001_SingleOfficeIPC_17f06c3b7bb59b3601f1b514690b21b";
+    CHECK(option(denied_socket(pipe, Operation::bind)) ==
+          "--bind 'unix:glob:/tmp/OSL_PIPE_*_SingleOfficeIPC_*'\n");
+    CHECK(option(denied_socket(pipe)) == "--connect unix:" + std::string(pipe) + "\n");
+}
+
+TEST_CASE("the read of a program that may not be executed has no line of its own") {
+    const auto lines = [](std::initializer_list<Operation> operations) {
+        RunReport report;
+        for (const Operation operation : operations) report.note(denied("/srv/tool", nullptr, operation));
+        return report.footer(facts, exited(126), true);
+    };
+    CHECK(lines({Operation::execute, Operation::read}) ==
+          "callgate: denied 2 calls (run k3f9)\n"
+          "callgate:   execute /srv/tool ×1  default  allow with: --execute /srv/tool\n");
+    CHECK(line_count(lines({Operation::read})) == 2);
+    CHECK(line_count(lines({Operation::execute, Operation::modify})) == 3);
+}
+
+TEST_CASE("a connect to a server that may not listen is offered the server's option") {
+    const auto options = [](Action action, const char* bound, std::uint16_t port) {
+        rules::Rule own;
+        own.id = "own";
+        own.action = action;
+        own.operations = Operation::connect;
+        own.when.run_server = true;
+        own.when.port = {{.first = 5173, .last = 5173}};
+        RunReport report;
+        report.use_rules(std::make_shared<rules::RuleSet>(std::vector<rules::Rule>{own}, Action::deny),
+                         "/home/u");
+        report.note(denied_endpoint("127.0.0.1", 5173));
+        report.note(denied_endpoint(bound, port, rules::Protocol::tcp, Operation::bind));
+        const json told = json::parse(report.json(facts, exited(1), 0, ""))["denials"];
+        return std::pair(told[0]["hint"].get<std::string>(), told[1]["hint"].get<std::string>());
+    };
+    using Pair = std::pair<std::string, std::string>;
+    CHECK(options(Action::allow, "0.0.0.0", 5173) == Pair("--bind 5173", "--bind 5173"));
+    CHECK(options(Action::allow, "127.0.0.1", 5173) ==
+          Pair("--bind 127.0.0.1:5173", "--bind 127.0.0.1:5173"));
+    CHECK(options(Action::allow, "127.0.0.2", 5173).first == "--connect 127.0.0.1:5173");
+    CHECK(options(Action::allow, "0.0.0.0", 5174).first == "--connect 127.0.0.1:5173");
+    CHECK(options(Action::ask, "0.0.0.0", 5173).first == "--connect 127.0.0.1:5173");
 }
 
 TEST_CASE("files of one repository are one line from the third name on") {
@@ -456,6 +520,16 @@ TEST_CASE("a shipped profile is offered where one is for what was denied") {
         const std::size_t at = footer.find("allow with");
         return at == std::string::npos ? "" : footer.substr(at);
     };
+    const auto made = [&](const char* path) {
+        return offered(denied(path, nullptr, Operation::create), "profile agent");
+    };
+    CHECK(made("/tmp/.ZendSem.aB3dE6") == "allow with: -p php\n");
+    Decision by_java = denied("/tmp/probing17.tmp", nullptr, Operation::create);
+    by_java.caller.executable = "/usr/lib/jvm/java-17/bin/java";
+    CHECK(offered(by_java, "profile agent") == "allow with: -p java\n");
+    CHECK(offered(by_java, "profile java") == "allow with: --write /tmp/probing17.tmp\n");
+    // A profile that opens the network is more than a lock needs.
+    CHECK(made("/tmp/pnpm-store-operation-locks-1").find("node+net") == std::string::npos);
     const Decision program = denied("/home/u/.npm-global/bin/tool", nullptr, Operation::execute);
     CHECK(offered(program, "profile agent") == "allow with: -p node\n");
     Decision registry = denied("", nullptr, Operation::connect);
