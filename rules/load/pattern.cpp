@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/md5.hpp"
 #include "rules/model/address.hpp"
 #include "rules/model/glob_program.hpp"
 
@@ -33,6 +34,25 @@ std::string above(std::string_view path) {
          slash = path.rfind('/', slash - 1))
         (names += names.empty() ? "" : ",") += quote_glob(path.substr(1, slash - 1));
     return names.empty() ? std::string(nowhere) : "/{" + names + '}';
+}
+
+/// LibreOffice's number for its settings in `${tmp}/libreoffice`: MD5 of the address in UTF-16, each byte
+/// without leading zeros. "-" if the directory is not known, or no plain name.
+std::string office_number(const std::string& tmp) {
+    const auto plain = [](char one) {
+        return (one >= '0' && one <= '9') || (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z') ||
+               one == '/' || one == '-' || one == '_' || one == '.';
+    };
+    if (tmp.empty() || !std::ranges::all_of(tmp, plain)) return "-";
+    std::string units;
+    for (const char one : "file://" + tmp + "/libreoffice") (units += one) += '\0';
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string number;
+    for (const std::uint8_t byte : md5(units)) {
+        if (byte >= digits.size()) number += digits[byte / digits.size()];
+        number += digits[byte % digits.size()];
+    }
+    return number;
 }
 
 bool begins_well(std::string_view pattern) {
@@ -69,6 +89,7 @@ PatternMaker::PatternMaker(const LoadContext& context)
            {"config", trimmed(context.config), {}},
            {"git-common", repository(context, &LoadContext::git_common, &LoadSnapshot::git_common), {}},
            {"git-admin", repository(context, &LoadContext::git_admin, &LoadSnapshot::git_admin), {}},
+           {"office", office_number(trimmed(context.tmp)), {}},
            {"above", trimmed(context.workdir), {}}}},
       user_home_(quote_glob(trimmed(context.user_home))),
       account_home_(quote_glob(trimmed(context.account_home))) {
@@ -93,7 +114,8 @@ Expected<const PatternMaker::Variable*> PatternMaker::variable(std::string_view 
     return Problem{
         "unknown variable ${" + std::string(name.substr(0, 40)) + "}: " +
         (near ? "did you mean ${" + *near + "}?"
-              : "expected ${workdir}, ${above}, ${home}, ${tmp}, ${config}, ${git-common} or ${git-admin}")};
+              : "expected ${workdir}, ${above}, ${home}, ${tmp}, ${config}, ${office}, ${git-common} or "
+                "${git-admin}")};
 }
 
 namespace {

@@ -92,7 +92,7 @@ private:
     Homes homes_ = Homes::own;
     std::optional<std::vector<IpAddress>> own_;
     std::size_t alternatives_ = 0;
-    std::array<Variable, 7> variables_;
+    std::array<Variable, 8> variables_;
     std::string user_home_, account_home_;  // quoted; "/" is ""
     std::unordered_map<std::string, Place, PathHash, std::equal_to<>> parents_;
     /// The entry of `parents_` that was asked for last: neighbouring patterns share their directory.

@@ -89,6 +89,9 @@ getconf PAGESIZE ## 4096
 getent passwd root ## root
 python3 -c 'import multiprocessing as m; m.set_start_method("spawn"); print(m.Pool(2).map(abs, [-1, -2]))' ## 2
 lsblk -nd >/dev/null 2>&1; echo listed ## listed
+ls /sys/class/net ## lo
+mkdir -p ${XDG_STATE_HOME:-state}/tool && echo kept ## kept
+ls ~/.npm/_logs 2>&1 || true ## No such file|old
 ls /sys/bus/pci/devices >/dev/null 2>&1; echo looked ## looked
 cat ~/.ghc/ghci_history 2>/dev/null; (: >> ~/.ghc/ghci_history) 2>/dev/null; echo on ## on
 python3 -c 'import socket; print(socket.socket(socket.AF_UNIX).connect_ex("\0/tmp/x/cache/broadway1.socket"))' ## 111
@@ -294,7 +297,7 @@ START_UP_FILES = (".notes .profile .python_history .bashrc .bash_profile .inputr
 SETTINGS = {
     ".gemrc": ":sources:\n- https://me:hunter2@gems.example.org/\n", ".bundle/config": '---\nBUNDLE_JOBS: "3"\nBUNDLE_GEMS__EXAMPLE__ORG: "me:hunter2"\n',
     ".config/composer/config.json": '{"config": {"process-timeout": 77, "github-oauth": {"github.com": "hunter2"}}}', ".config/composer/composer.json": "{}",
-    ".config/composer/auth.json": "{}", ".proverc": "-Q\n", ".perldb": "", ".irbrc": "", ".rdbgrc": "", ".pryrc": "",
+    ".config/composer/auth.json": "{}", ".npm/_logs/old": "", ".proverc": "-Q\n", ".perldb": "", ".irbrc": "", ".rdbgrc": "", ".pryrc": "",
     **{f".local/share/gem/ruby/{version}.0/specifications/x": "" for version in ("3.1", "3.2", "3.3")},
 }
 # A package beside which Python may keep nothing.
@@ -462,6 +465,29 @@ def test_programs_that_keep_a_profile_in_the_home_have_one_of_the_runs_own(desk)
     result = desk.run(["sh", "-c", f'echo "$TMPDIR"; printenv {names}'])
     tmp, *values = result.text.split()
     assert len(values) == len(names.split()) and all(value.removeprefix("file://").startswith(tmp) for value in values), result.describe()
+
+
+OFFICE = """
+import hashlib, os, socket, sys
+digest = hashlib.md5(sys.argv[1].encode("utf-16-le")).digest()
+path = "/tmp/OSL_PIPE_%d_SingleOfficeIPC_" % os.getuid() + "".join("%x" % byte for byte in digest)
+server = socket.socket(socket.AF_UNIX)
+server.bind(path); server.listen()
+socket.socket(socket.AF_UNIX).connect(path)
+os.unlink(path)
+print("served")
+"""
+
+
+def test_libreoffice_has_a_socket_of_the_runs_own_settings_and_no_other(desk):
+    """A listener in the name of the user's own settings would get what the user opens; a client there could run macros."""
+    own = ["sh", "-c", 'exec /usr/bin/python3 -c "$0" "$UserInstallation"', OFFICE]
+    result = desk.run(own)
+    assert result.text == "served\n" and result.errors == "", result.describe()
+    users = ["/usr/bin/python3", "-c", OFFICE, f"file://{desk.box.home}/.config/libreoffice/4"]
+    assert desk.run(users, supervised=False).text == "served\n"
+    denied = desk.run(users)
+    assert "PermissionError" in denied.errors and "bind /tmp/OSL_PIPE_" in denied.errors, denied.describe()
 
 
 def test_a_look_through_the_directory_of_all_homes_is_no_question(desk):
