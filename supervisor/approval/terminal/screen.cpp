@@ -28,10 +28,12 @@ void Screen::feed(std::string_view bytes) {
         if (one == '\x1b' || introduces) {
             state_ = introduces ? State::sequence : State::escape;
             parameters_.clear();
+            character_.clear();
             continue;
         }
         switch (state_) {
             case State::text:
+                note_character(one);
                 break;
             case State::escape:
                 if (one >= 0 && one < 0x20 && one != '\x18' && one != '\x1a')
@@ -56,6 +58,20 @@ void Screen::feed(std::string_view bytes) {
                 break;
         }
     }
+}
+
+void Screen::note_character(char one) {
+    const auto bits = static_cast<unsigned char>(one);
+    const auto length_of = [](unsigned char first) -> std::size_t {
+        return first >= 0xf5 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
+    };
+    if ((bits & 0xc0) != 0x80) {
+        character_.clear();
+    } else if (character_.empty()) {
+        return;
+    }
+    character_ += one;
+    if (character_.size() == length_of(static_cast<unsigned char>(character_.front()))) character_.clear();
 }
 
 void Screen::end_sequence(char final) {
@@ -126,7 +142,9 @@ std::string Screen::restore() const {
             margins_ +
             "r\x1b"
             "8";  // setting them moves the cursor
-    return text;
+    if (state_ == State::escape) text += '\x1b';
+    if (state_ == State::sequence && parameters_.size() <= max_parameters) text += "\x1b[" + parameters_;
+    return PlainText::locale_is_utf8() ? text + character_ : text;
 }
 
 }  // namespace callgate::approval

@@ -28,7 +28,8 @@ public:
     /// Whether a program asked for xterm's Tektronix window. It stays, may lie over this one, and no sequence
     /// takes it away.
     [[nodiscard]] bool covered() const { return covered_; }
-    /// Sets the modes that the program had chosen.
+    /// Sets the modes that the program had chosen. Then comes the beginning of what the program has not ended
+    /// yet: a sequence, or a character of UTF-8. Else the rest of it would be shown as text.
     [[nodiscard]] std::string restore() const;
 
 private:
@@ -58,10 +59,12 @@ private:
     static constexpr int tektronix = 38;
 
     void end_sequence(char final);
+    void note_character(char one);
 
     State state_ = State::text;
     std::string parameters_;
-    std::string margins_;  // digits and ';'
+    std::string margins_;    // digits and ';'
+    std::string character_;  // the first bytes of one of UTF-8
     std::uint64_t queries_ = 0;
     std::array<bool, modes.size()> changed_{};  // not as usual
     bool keypad_ = false, covered_ = false;
