@@ -90,6 +90,7 @@ getent passwd root ## root
 python3 -c 'import multiprocessing as m; m.set_start_method("spawn"); print(m.Pool(2).map(abs, [-1, -2]))' ## 2
 lsblk -nd >/dev/null 2>&1; echo listed ## listed
 ls /sys/class/net ## lo
+cat /sys/class/net/lo/mtu ## \d
 mkdir -p ${XDG_STATE_HOME:-state}/tool && echo kept ## kept
 ls ~/.npm/_logs 2>&1 || true ## No such file|old
 ls /sys/bus/pci/devices >/dev/null 2>&1; echo looked ## looked

@@ -328,7 +328,7 @@ TEST_CASE("a name with a long number, and a socket with a hash, are named by the
         return at == std::string::npos ? "" : footer.substr(at + words.size());
     };
     const auto created = [&](const char* path) { return option(denied(path, nullptr, Operation::create)); };
-    CHECK(created("/tmp/fs_1795857151.81-24308-155768060011863") == "--write 'glob:/tmp/fs_*'\n");
+    CHECK(created("/tmp/temp_1795857151.81-24308-155768060011863") == "--write 'glob:/tmp/temp_*'\n");
     CHECK(created("/tmp/gradle_fs_probing14171581736294627615.tmp") ==
           "--write 'glob:/tmp/gradle_fs_probing*.tmp'\n");
     CHECK(created("/tmp/tool-17f06c3b7bb59b3601f1b51469") == "--write 'glob:/tmp/tool-*'\n");
