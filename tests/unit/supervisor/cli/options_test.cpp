@@ -287,6 +287,11 @@ TEST_CASE("a path option can name a pattern of names in one directory, which is 
     CHECK_FALSE(rules[0].when.path[0].matches(directory.path + "/di[r]/x.tmp.17/beneath"));
     CHECK(rules[1].when.path[0].matches("/a*/bc"));
     CHECK_FALSE(rules[1].when.path[0].matches("/ac/bc"));
+    const auto sockets = option_rules(
+        {"--bind", "unix:glob:" + directory.path + "/link/x.*", "-c", "unix:" + directory.path + "/*"});
+    CHECK(sockets[1].when.unix_socket[0].matches(directory.path + "/di[r]/x.17"));
+    CHECK_FALSE(sockets[1].when.unix_socket[0].matches(directory.path + "/di[r]/y.17"));
+    CHECK_FALSE(sockets[0].when.unix_socket[0].matches(directory.path + "/x"));
     CHECK(option_rules({"-r", "glob:~/.x*"})[0].when.path[0].matches("/home/u/.xy"));
     CHECK_FALSE(option_rules({"-r", "glob:~/*"})[0].when.path[0].matches("/home/u"));
     for (const char* wrong : {"glob:/a/", "glob:", "glob:/a/**", "glob:/a/["}) {
