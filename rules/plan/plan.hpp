@@ -130,8 +130,9 @@ struct Plan {
     /// Landlock holds where each datagram goes: sendto, sendmsg and sendmmsg are not notified.
     bool sends_held = false;
     /// Landlock lets sendmsg and sendmmsg reach the run's own unix sockets alone (ABI 9). So they are not
-    /// notified, unless UDP can be sent. All else is decided: connects, binds, and sendto with an address. Where the only rules that
-    /// open unix datagrams need this and Landlock cannot hold it, none can be made (plan_sockets.cpp).
+    /// notified, unless UDP can be sent. All else is decided: connects, binds, and sendto with an address.
+    /// Where the only rules that open unix datagrams need this and Landlock cannot hold it, none can be made
+    /// (plan_sockets.cpp).
     bool messages_held = false;
     /// Operations whose calls are notified, because some request may be contested or must be recorded.
     OperationSet notified;

@@ -59,7 +59,8 @@ void name_server_options(std::vector<Denial>& denials);
 [[nodiscard]] std::string repository_text(const std::vector<Denial>& denials, const RunFacts& facts);
 
 /// The lines of the footer for these denials: names of one directory that one option would allow are one line
-/// from the third name on. The read of a program that may not be executed has no line. `home` is the user's; no option is offered for all of it.
+/// from the third name on. The read of a program that may not be executed has no line. `home` is the user's;
+/// no option is offered for all of it.
 [[nodiscard]] std::vector<Denial> gathered(const std::vector<Denial>& noted, const std::string& home);
 
 /// The report: a JSON object and a newline.
