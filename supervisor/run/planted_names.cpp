@@ -20,7 +20,8 @@ constexpr std::string_view names_of_held_directories =
     ".windsurf .roo .kiro .qwen .opencode .amazonq .trae .kilocode .factory .junie .augment .crush "
     ".openhands "
     ".iflow .codebuddy .qoder .tabnine .pi .amp .grok .vibe .cline .mise .kilo .letta "
-    ".mastracode .commandcode .mux .neovate .devin .eca .codeassistant .codeartsdoer .shadowenv.d";
+    ".mastracode .commandcode .mux .neovate .devin .eca .codeassistant .codeartsdoer .shadowenv.d "
+    ".mcphub .nlsp-settings";
 constexpr std::string_view names_of_shown_directories =
     ".husky .githooks .lefthook .devcontainer .circleci .mvn .bsp .bloop";
 
@@ -32,7 +33,10 @@ constexpr std::string_view names_of_held_files =
     "mise.local.toml .miserc.toml .rtx.toml .autoenv "
     ".autoenv.leave .autoenv.zsh .autoenv_leave.zsh .rvmrc .exrc _exrc .vimrc _vimrc .gvimrc .lvimrc .nvimrc "
     ".nvim.lua .lazy.lua .neoconf.json .gdbinit .lldbinit .pdbrc .lazygit.yml pitchfork.toml "
-    "pitchfork.local.toml gptme.toml gptme.local.toml .versions.conf .ruby-env .rbenv-vars .prototools";
+    "pitchfork.local.toml gptme.toml gptme.local.toml .versions.conf .ruby-env .rbenv-vars .prototools "
+    "_FOSSIL_ .fos .p4config p4config.txt gtags.conf .tool-versions .tmux-sessionizer codebuff.json "
+    "Session.vim "
+    ".perldb .byebugrc";
 constexpr std::string_view names_of_shown_files =
     "package.json package-lock.json yarn.lock pnpm-lock.yaml pnpm-workspace.yaml bunfig.toml deno.json "
     "deno.jsonc "
@@ -45,7 +49,7 @@ constexpr std::string_view names_of_shown_files =
     "pylintrc .Rprofile .Renviron .irbrc .pryrc .ghci .iex.exs .ocamlinit .rspec .rubocop.yml .dir-locals.el "
     ".ycm_extra_conf.py .clangd .project .pre-commit-config.yaml lefthook.yml .lefthook.yml .overcommit.yml "
     ".bazelrc "
-    "WORKSPACE MODULE.bazel BUILD BUILD.bazel .gitmodules .lfsconfig .tool-versions "
+    "WORKSPACE MODULE.bazel BUILD BUILD.bazel .gitmodules .lfsconfig "
     ".gitlab-ci.yml "
     ".coveragerc gulpfile.js Gruntfile.js ansible.cfg build.xml CMakeUserPresets.json Directory.Build.props "
     "Directory.Build.targets "
@@ -59,7 +63,11 @@ constexpr std::string_view names_of_shown_files =
     "buildServer.json "
     "compose.yml docker-compose.yaml Taskfile.yaml settings.gradle.kts prek.toml lefthook.yaml lefthook.toml "
     "lefthook.json hk.pkl gems.rb config.ru artisan phpunit.xml phpunit.xml.dist phpunit.dist.xml hie.yaml "
-    "Steepfile";
+    "Steepfile lefthook-local.yml lefthook-local.yaml lefthook-local.toml lefthook-local.json "
+    ".lefthook-local.yml "
+    "captainhook.json grumphp.yml simple-git-hooks.json simple-git-hooks.js simple-git-hooks.cjs "
+    "docker-compose.override.yml docker-compose.override.yaml compose.override.yml compose.override.yaml "
+    "pytest.ini pytest.toml mypy.ini latexmkrc config.nims";
 
 /// Ends of paths that count.
 constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
@@ -67,6 +75,7 @@ constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
                                                             ".git/commondir",
                                                             ".git/lazygit.yml",
                                                             ".git/sl/config",
+                                                            ".git/sl/sharedpath",
                                                             ".git/branchless/config",
                                                             ".hg/hgrc",
                                                             ".hg/hgrc-not-shared",
@@ -76,6 +85,7 @@ constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
                                                             ".jj/repo/store/git/config",
                                                             ".jj/repo/store/git/commondir",
                                                             ".sl/config",
+                                                            ".sl/sharedpath",
                                                             ".bzr/branch/branch.conf",
                                                             ".pijul/config",
                                                             ".devenv.flake.nix",
