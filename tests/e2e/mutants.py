@@ -262,6 +262,7 @@ CHECKS = (
     Mutant("link-of-run", ("led.workdir", "led.workdir_carried", "led.chain", "led.shell", "led.read", "led.rules", "led.rule",
                            "led.workdir_same_rules")),
     Mutant("letter-case", (), test="test_letter_case.py::test_no_run_begins_where_letters_of_both_cases_are_one[ignored]"),
+    Mutant("letter-case-flag", (), test="test_letter_case.py::test_a_run_lets_no_directory_ignore_the_case_of_letters[supervised]"),
     Mutant("wide-link", ("led.workdir_home", "led.read_home")),
     Mutant("own-links", ("own.whole_link", "own.stow_link", "own.no_folding_written", "own.home_manager_link")),
     Mutant("own-link-target", (), test="test_links.py::test_a_link_to_rules_that_others_may_write_is_refused[file]"),

@@ -1,6 +1,6 @@
 """A file system for tests that ignores the case of letters, as those of Windows and macOS do: FUSE, spoken by a thread of the test.
 
-It holds one directory of files and cannot be changed. See fuse(4) and linux/fuse.h.
+It holds one directory of files. Nothing of it can be changed but the flags of inodes (chattr). See fuse(4) and linux/fuse.h.
 """
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, INIT, OPENDIR, READDIR, RELEASEDIR, FLUSH, ACCESS = 1, 2, 3, 14, 15, 17, 18, 26, 27, 28, 29, 25, 34
+LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, INIT, OPENDIR, READDIR, RELEASEDIR, FLUSH, ACCESS, IOCTL = 1, 2, 3, 14, 15, 17, 18, 26, 27, 28, 29, 25, 34, 39
+GET_FLAGS, SET_FLAGS, GET_MORE = 0x80086601, 0x40086602, 0x801C581F  # FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_FSGETXATTR
 HEADER = struct.Struct("<IIQQIIIHH")
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 class OneCase(threading.Thread):
-    def __init__(self, device: int, files: dict[str, bytes], ignores: bool) -> None:
+    def __init__(self, device: int, files: dict[str, bytes], ignores: bool, owner: int) -> None:
         super().__init__(daemon=True)
         self.device, self.files, self.ignores = device, [("", b""), *files.items()], ignores
+        self.flags, self.owner = [0] * len(self.files), owner
 
     def attributes(self, number: int) -> bytes:
         size = len(self.files[number - 1][1])
         mode, links = (stat.S_IFDIR | 0o755, 2) if number == 1 else (stat.S_IFREG | 0o644, 1)
-        return struct.pack("<6Q10I", number, size, 1, 0, 0, 0, 0, 0, 0, mode, links, 0, 0, 0, 4096, 0)
+        return struct.pack("<6Q10I", number, size, 1, 0, 0, 0, 0, 0, 0, mode, links, self.owner, 0, 0, 4096, 0)
 
     def found(self, name: str) -> int:
         fold = str.lower if self.ignores else str
@@ -52,6 +54,14 @@ class OneCase(threading.Thread):
             _, offset, size = struct.unpack_from("<QQI", body)
             content = self.entries() if operation == READDIR else self.files[node - 1][1]
             return 0, content[offset:offset + size]
+        if operation == IOCTL:
+            request = struct.unpack_from("<QII", body)[2]
+            if request not in (GET_FLAGS, SET_FLAGS, GET_MORE):
+                return -25, b""  # ENOTTY
+            if request == SET_FLAGS:
+                self.flags[node - 1] = struct.unpack_from("<I", body, 32)[0]
+            told = bytes(28) if request == GET_MORE else struct.pack("<I", self.flags[node - 1]) if request == GET_FLAGS else b""
+            return 0, struct.pack("<iIII", 0, 0, 0, 0) + told
         if operation == STATFS:
             return 0, struct.pack("<5Q4I6I", 0, 0, 0, 0, 0, 4096, 255, 4096, 0, *[0] * 6)
         return (0, b"") if operation in (RELEASE, RELEASEDIR, FLUSH, ACCESS) else (-38, b"")
@@ -70,16 +80,17 @@ class OneCase(threading.Thread):
 
 
 @contextmanager
-def mounted(place: Path, files: dict[str, bytes], ignores: bool) -> Iterator[None]:
+def mounted(place: Path, files: dict[str, bytes], ignores: bool, owner: int = 0) -> Iterator[OneCase]:
     """With these files at the place; needs root. Raises OSError where there is no FUSE."""
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     try:
         options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
         if libc.mount(b"callgate-test", os.fsencode(place), b"fuse.callgate-test", 0, options) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        OneCase(device, files, ignores).start()
+        served = OneCase(device, files, ignores, owner)
+        served.start()
         try:
-            yield
+            yield served
         finally:
             libc.umount2(os.fsencode(place), 2)  # MNT_DETACH
     finally:

@@ -49,3 +49,30 @@ def test_no_job_begins_there(box, disk, ignores):
     job = {"command": ["/bin/cat", "notes"], "workdir": str(box.tree)}
     done = box.run([str(box.callgate), "exec"], supervised=False, stdin=json.dumps(job).encode(), cwd=box.root)
     assert ("case of letters" in done.text + done.errors) == ignores and ("a note" in done.text) != ignores, done.describe()
+
+
+# FS_CASEFOLD_FL of ext4, f2fs and tmpfs, and FS_NODUMP_FL, which harms nobody.
+CASEFOLD, NODUMP = 0x40000000, 0x40
+SET = """
+import fcntl, os, struct, sys
+for name, flags in ((sys.argv[1], int(sys.argv[2])), (sys.argv[1], int(sys.argv[3]))):
+    try:
+        fcntl.ioctl(os.open(name, os.O_RDONLY), 0x40086602, struct.pack("<Q", flags))
+        print("set")
+    except OSError as error:
+        print(os.strerror(error.errno))
+"""
+
+
+@pytest.mark.parametrize("supervised", [False, True], ids=["bare", "supervised"])
+def test_a_run_lets_no_directory_ignore_the_case_of_letters(box, supervised):
+    if os.geteuid() != 0:
+        pytest.skip("a file system is mounted by root")
+    try:
+        with one_case.mounted(box.tree, {"notes": b""}, False, box.user.uid) as disk:
+            result = box.run(["/usr/bin/python3", "-c", SET, ".", str(CASEFOLD), str(NODUMP)], supervised=supervised,
+                             options=["--ask", "never", "-p", "agent"] if supervised else ())
+            assert result.text == ("Operation not supported\nset\n" if supervised else "set\nset\n"), result.describe()
+            assert disk.flags[0] == NODUMP, disk.flags
+    except OSError as error:
+        pytest.skip(f"no FUSE here: {error}")

@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "base/test_switch.hpp"
 #include "supervisor/calls/files/change.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/handlers.hpp"
@@ -152,6 +153,15 @@ UniqueFd opened_again(const Object& object) {
     return opened;
 }
 
+/// Whether these flags give a directory names of one case. Rules tell names apart by their bytes: with
+/// `.GIT/CONFIG` a run would make a `.git/config` there.
+bool joins_cases(const Object& object, unsigned wanted) {
+    if ((wanted & FS_CASEFOLD_FL) == 0 || !check_enabled("letter-case-flag")) return false;
+    const UniqueFd opened = opened_again(object);
+    unsigned now = 0;
+    return !opened || ::ioctl(opened.get(), FS_IOC_GETFLAGS, &now) != 0 || (now & FS_CASEFOLD_FL) == 0;
+}
+
 /// A struct of which the caller may know more or less than the kernel (copy_struct_from_user).
 struct VersionedStruct {
     std::array<std::byte, page> bytes{};
@@ -249,7 +259,10 @@ void handle_inode_flags(FileCall& context) {
             if (!read) return read.error().value();
             // Only these have such flags. A driver may mean something else by this number; none that is known
             // does.
-            return S_ISREG(object.status.st_mode) || object.directory() ? 0 : ENOTTY;
+            if (!S_ISREG(object.status.st_mode) && !object.directory()) return ENOTTY;
+            unsigned flags = 0;
+            if (!extended) std::memcpy(&flags, value.data(), sizeof flags);
+            return joins_cases(object, flags) ? EOPNOTSUPP : 0;
         },
         &detail);
 }
