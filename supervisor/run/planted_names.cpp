@@ -21,7 +21,7 @@ constexpr std::string_view names_of_held_directories =
     ".openhands "
     ".iflow .codebuddy .qoder .tabnine .pi .amp .grok .vibe .cline .mise .kilo .letta "
     ".mastracode .commandcode .mux .neovate .devin .eca .codeassistant .codeartsdoer .shadowenv.d "
-    ".mcphub .nlsp-settings";
+    ".mcphub .nlsp-settings .omp .kode .pochi .bob .cortex .costrict .refact";
 constexpr std::string_view names_of_shown_directories =
     ".husky .githooks .lefthook .devcontainer .circleci .mvn .bsp .bloop";
 
@@ -67,7 +67,8 @@ constexpr std::string_view names_of_shown_files =
     ".lefthook-local.yml "
     "captainhook.json grumphp.yml simple-git-hooks.json simple-git-hooks.js simple-git-hooks.cjs "
     "docker-compose.override.yml docker-compose.override.yaml compose.override.yml compose.override.yaml "
-    "pytest.ini pytest.toml mypy.ini latexmkrc config.nims";
+    "pytest.ini pytest.toml mypy.ini latexmkrc config.nims "
+    "fastagent.config.yaml fast-agent.config.yaml";
 
 /// Ends of paths that count.
 constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
@@ -100,7 +101,8 @@ constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
                                                             "bin/hermit.hcl",
                                                             ".github/mcp.json"});
 constexpr auto shown_ends = std::to_array<std::string_view>(
-    {".cargo/config.toml", ".cargo/config", "gradle/wrapper/gradle-wrapper.properties"});
+    {".cargo/config.toml", ".cargo/config", ".serena/project.yml", ".serena/project.local.yml",
+     "gradle/wrapper/gradle-wrapper.properties"});
 
 /// Directories in which everything counts, by more than one component.
 constexpr auto places = std::to_array<std::string_view>(

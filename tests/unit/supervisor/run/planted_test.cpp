@@ -68,6 +68,8 @@ TEST_CASE("a name runs later by its last component, by its end, or by a director
                              ".git/sl/sharedpath",
                              "sub/.sl/sharedpath",
                              "lefthook-local.yml",
+                             ".omp/extensions/x.ts",
+                             "a/.serena/project.yml",
                              "compose.override.yaml",
                              "rust-toolchain.toml",
                              "buildServer.json",
