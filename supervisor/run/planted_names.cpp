@@ -21,7 +21,7 @@ constexpr std::string_view names_of_held_directories =
     ".openhands "
     ".iflow .codebuddy .qoder .tabnine .pi .amp .grok .vibe .cline .mise .kilo .letta "
     ".mastracode .commandcode .mux .neovate .devin .eca .codeassistant .codeartsdoer .shadowenv.d "
-    ".mcphub .nlsp-settings .omp .kode .pochi .bob .cortex .costrict .refact";
+    ".mcphub .nlsp-settings .jedi .omp .kode .pochi .bob .cortex .costrict .refact";
 constexpr std::string_view names_of_shown_directories =
     ".husky .githooks .lefthook .devcontainer .circleci .mvn .bsp .bloop";
 
@@ -68,7 +68,8 @@ constexpr std::string_view names_of_shown_files =
     "captainhook.json grumphp.yml simple-git-hooks.json simple-git-hooks.js simple-git-hooks.cjs "
     "docker-compose.override.yml docker-compose.override.yaml compose.override.yml compose.override.yaml "
     "pytest.ini pytest.toml mypy.ini latexmkrc config.nims "
-    "fastagent.config.yaml fast-agent.config.yaml";
+    "fastagent.config.yaml fast-agent.config.yaml .merlin psalm.xml psalm.xml.dist "
+    "phpstan.neon phpstan.neon.dist phpstan.dist.neon rector.php";
 
 /// Ends of paths that count.
 constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
@@ -99,6 +100,7 @@ constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
                                                             ".agents/hooks.json",
                                                             ".agents/mcp_config.json",
                                                             "bin/hermit.hcl",
+                                                            ".lsp/config.edn",
                                                             ".github/mcp.json"});
 constexpr auto shown_ends = std::to_array<std::string_view>(
     {".cargo/config.toml", ".cargo/config", ".serena/project.yml", ".serena/project.local.yml",

@@ -42,13 +42,13 @@ MORE = (
     "_exrc", ".vimrc", "_vimrc", ".gvimrc", ".lvimrc", ".neoconf.json", ".vim/coc-settings.json",
     ".lazygit.yml", "pitchfork.local.toml", ".config/pitchfork.toml", ".config/pitchfork.local.toml",
     "_FOSSIL_", ".fos", ".p4config", "p4config.txt", "gtags.conf", ".tool-versions", ".tmux-sessionizer", "codebuff.json", "Session.vim", ".perldb", ".byebugrc",
-    ".mcphub/servers.json", ".omp/extensions/x.ts", ".kode/settings.json", ".pochi/config.jsonc", ".bob/mcp.json", ".cortex/settings.json",
+    ".mcphub/servers.json", ".jedi/project.json", ".lsp/config.edn", ".omp/extensions/x.ts", ".kode/settings.json", ".pochi/config.jsonc", ".bob/mcp.json", ".cortex/settings.json",
     ".costrict/mcp.json", ".refact/integrations.d/x.yaml", ".nlsp-settings/pyright.json", ".sl/sharedpath", ".git/sl/sharedpath",
 )
 BESIDE = (
     "repo", ".jjx", "_darcs/prefs/author", ".vim/spell/en.add", ".github/workflows/x.yml", ".github/dependabot.yml", ".clinerules/rules.txt", "mise.txt", "mise/notes", "crush.txt",
     "head", "src/HEAD", ".env", ".aider.chat.history.md", ".direnv/python-3.11/bin/x", ".devenv/state/x", ".config/x", ".nvmrc", ".python-version", ".ruby-version", ".pre-commit-config.yaml",
-    ".agents/skills/x/notes", "bin/hermit", "gptme.txt", "lazy.lua", ".fslckout", "tool-versions", "session.vim", "gtags.files", ".serena/memories/x", "fastagent.config.yaml",
+    ".agents/skills/x/notes", "bin/hermit", "gptme.txt", "lazy.lua", ".fslckout", "tool-versions", "session.vim", "gtags.files", ".serena/memories/x", ".lsp/.cache/x", "fastagent.config.yaml",
 )
 # With it, objects and refs, the work directory itself is a repository, whose settings git reads.
 BARE = 'mkdir objects refs && printf "[core]\n\tfsmonitor = %s\n" "$2" > config && echo "ref: refs/heads/x #$2" > "$1"'
