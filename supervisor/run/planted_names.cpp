@@ -34,7 +34,8 @@ constexpr std::string_view names_of_held_files =
     ".autoenv.leave .autoenv.zsh .autoenv_leave.zsh .rvmrc .exrc _exrc .vimrc _vimrc .gvimrc .lvimrc .nvimrc "
     ".nvim.lua .lazy.lua .neoconf.json .gdbinit .lldbinit .pdbrc .lazygit.yml pitchfork.toml "
     "pitchfork.local.toml gptme.toml gptme.local.toml .versions.conf .ruby-env .rbenv-vars .prototools "
-    "_FOSSIL_ .fos .p4config p4config.txt gtags.conf .tool-versions .tmux-sessionizer codebuff.json "
+    "_FOSSIL_ .fos .p4config p4config.txt gtags.conf .tool-versions .tmux-sessionizer .twm.yaml "
+    "codebuff.json "
     "Session.vim "
     ".perldb .byebugrc";
 constexpr std::string_view names_of_shown_files =
@@ -69,7 +70,8 @@ constexpr std::string_view names_of_shown_files =
     "docker-compose.override.yml docker-compose.override.yaml compose.override.yml compose.override.yaml "
     "pytest.ini pytest.toml mypy.ini latexmkrc config.nims "
     "fastagent.config.yaml fast-agent.config.yaml .merlin psalm.xml psalm.xml.dist "
-    "phpstan.neon phpstan.neon.dist phpstan.dist.neon rector.php";
+    "phpstan.neon phpstan.neon.dist phpstan.dist.neon rector.php .cproject .factorypath .kateproject "
+    ".RData .octaverc .psysh.php .proverc .latexmkrc .jdbrc jdb.ini .valgrindrc";
 
 /// Ends of paths that count.
 constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
@@ -103,8 +105,8 @@ constexpr auto held_ends = std::to_array<std::string_view>({".git/config",
                                                             ".lsp/config.edn",
                                                             ".github/mcp.json"});
 constexpr auto shown_ends = std::to_array<std::string_view>(
-    {".cargo/config.toml", ".cargo/config", ".serena/project.yml", ".serena/project.local.yml",
-     "gradle/wrapper/gradle-wrapper.properties"});
+    {".cargo/config.toml", ".cargo/config", ".serena/project.yml", ".settings/language.settings.xml",
+     ".serena/project.local.yml", "gradle/wrapper/gradle-wrapper.properties"});
 
 /// Directories in which everything counts, by more than one component.
 constexpr auto places = std::to_array<std::string_view>(

@@ -41,7 +41,7 @@ MORE = (
     ".mise.dev.toml", ".miserc.toml", ".rtx.toml", ".mise/tasks/x", ".config/mise/conf.d/x.toml", "mise/conf.d/x.toml", "mise/config.local.toml",
     "_exrc", ".vimrc", "_vimrc", ".gvimrc", ".lvimrc", ".neoconf.json", ".vim/coc-settings.json",
     ".lazygit.yml", "pitchfork.local.toml", ".config/pitchfork.toml", ".config/pitchfork.local.toml",
-    "_FOSSIL_", ".fos", ".p4config", "p4config.txt", "gtags.conf", ".tool-versions", ".tmux-sessionizer", "codebuff.json", "Session.vim", ".perldb", ".byebugrc",
+    "_FOSSIL_", ".fos", ".p4config", "p4config.txt", "gtags.conf", ".tool-versions", ".tmux-sessionizer", ".twm.yaml", "codebuff.json", "Session.vim", ".perldb", ".byebugrc",
     ".mcphub/servers.json", ".jedi/project.json", ".lsp/config.edn", ".omp/extensions/x.ts", ".kode/settings.json", ".pochi/config.jsonc", ".bob/mcp.json", ".cortex/settings.json",
     ".costrict/mcp.json", ".refact/integrations.d/x.yaml", ".nlsp-settings/pyright.json", ".sl/sharedpath", ".git/sl/sharedpath",
 )

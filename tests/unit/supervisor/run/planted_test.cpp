@@ -68,6 +68,8 @@ TEST_CASE("a name runs later by its last component, by its end, or by a director
                              ".git/sl/sharedpath",
                              "sub/.sl/sharedpath",
                              "lefthook-local.yml",
+                             "a/.settings/language.settings.xml",
+                             "a/.RData",
                              "a/.lsp/config.edn",
                              ".jedi/project.json",
                              "a/.merlin",
