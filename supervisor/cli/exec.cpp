@@ -189,6 +189,10 @@ int serve_http(const Arguments& arguments, jobs::Settings settings, std::size_t 
         throw Failure(arguments.origin("compat") + " is not for " + arguments.origin("http") +
                       "; leave it out");
     const auto drain = read_drain(arguments);
+    if (!settings.policy.empty()) {
+        const std::string here = std::filesystem::current_path().string();
+        settings.beneath = is_wide(here, find_places()) ? "" : here;
+    }
     const std::string token = read_token(arguments, settings);
     auto tls = read_tls(arguments, settings);
     auto listener = jobs::http::listen(*arguments.value("http"), tls ? "https" : "http");

@@ -1,7 +1,9 @@
 #include "supervisor/jobs/command_line.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
+#include "base/test_switch.hpp"
 #include "supervisor/jobs/language.hpp"
 #include "supervisor/run/limits/held.hpp"
 #include "supervisor/run/request.hpp"
@@ -72,6 +74,16 @@ std::optional<std::chrono::milliseconds> grace(const Job& job, const Settings& s
     return stated ? std::min(*job.grace, settings.grace.value_or(usual_grace)) : job.grace;
 }
 
+/// As the run resolves it: "~" is the home there. No job can lead it elsewhere by a link, since the run
+/// follows none that a run could have made (cli/linked_paths.hpp).
+bool lies_beneath(const std::string& workdir, const std::string& top) {
+    if (top.empty() || workdir.starts_with('~')) return false;
+    const std::filesystem::path named = std::filesystem::path(top) / workdir;
+    if (std::ranges::find(named, "..") != named.end()) return false;
+    const std::string path = named.lexically_normal().string();
+    return path == top || path.starts_with(top.ends_with('/') ? top : top + '/');
+}
+
 }  // namespace
 
 Expected<void> check_allowed(const Job& job, const Settings& settings) {
@@ -81,6 +93,11 @@ Expected<void> check_allowed(const Job& job, const Settings& settings) {
     };
     if (!job.workdir.empty() && settings.workdir) return refused("workdir", "--workdir");
     if (!job.cwd.empty() && settings.cwd) return refused("cwd", "--cwd");
+    if (!job.workdir.empty() && settings.beneath && !lies_beneath(job.workdir, *settings.beneath) &&
+        check_enabled("job-workdir-beneath"))
+        return Problem{"workdir: under " + settings.policy + " it has to lie in " +
+                       (settings.beneath->empty() ? "a project's directory, in which the service was started"
+                                                  : "the service's own, " + *settings.beneath)};
     if (settings.policy.empty()) return {};
     if (!job.rules.empty()) return refused("rules", settings.policy);
     if (!job.profiles.empty()) return refused("profiles", settings.policy);

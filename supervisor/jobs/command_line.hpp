@@ -4,6 +4,7 @@
 // refused, so that there is never a question whose policy holds. Denials and limits of both hold.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ struct Settings {
     /// The first option that allows something, such as "--profile"; "" where there is none.
     std::string policy;
     bool workdir = false, cwd = false;  // are among the options
+    /// The work directory of a job lies there or beneath. Senders of jobs choose it, and with it what
+    /// `${workdir}` in a policy means. "": none may be named; nothing: anywhere.
+    std::optional<std::string> beneath;
     bool compat = false;
 };
 

@@ -263,6 +263,7 @@ CHECKS = (
                            "led.workdir_same_rules")),
     Mutant("letter-case", (), test="test_letter_case.py::test_no_run_begins_where_letters_of_both_cases_are_one[ignored]"),
     Mutant("letter-case-flag", (), test="test_letter_case.py::test_a_run_lets_no_directory_ignore_the_case_of_letters[supervised]"),
+    Mutant("job-workdir-beneath", (), test="test_exec_http.py::test_a_sender_chooses_no_work_directory_outside_the_service_s_own_under_a_policy[policy]"),
     Mutant("wide-link", ("led.workdir_home", "led.read_home")),
     Mutant("own-links", ("own.whole_link", "own.stow_link", "own.no_folding_written", "own.home_manager_link")),
     Mutant("own-link-target", (), test="test_links.py::test_a_link_to_rules_that_others_may_write_is_refused[file]"),

@@ -867,3 +867,33 @@ def test_swe_rex(box):
         assert exception(ask("/close_session", {"session": "a"})) == "SessionDoesNotExistError"
         assert ask("/create_session", {})[0] == 200 and ask("/run_in_session", {"command": f"export {mark}; setsid sleep 1000 &"})[0] == 200
         assert server.end() == (0, b"") and harness.marked(mark) == [], "the end of the service ends sessions"
+
+
+@pytest.mark.parametrize("policy", [(), ("-p", "agent")], ids=["open", "policy"])
+def test_a_sender_chooses_no_work_directory_outside_the_service_s_own_under_a_policy(box, policy):
+    """`${workdir}` in the policy's rules means what the job names."""
+    outside, below = box.directory(box.root / "outside"), box.directory(box.tree / "below")
+    (outside / "notes").write_text("a note")
+    service = Service(box, *policy, before=f"cd {box.tree}")
+    for place in (str(outside), "../outside", f"{box.tree}/../outside", "below/../../outside", "~", "/", "/etc"):
+        if policy or place == str(outside):
+            status, answer = service.ask("/v1/jobs", {"language": "bash", "code": "cat notes; echo x > left", "workdir": place})
+            assert (status == 422 and "workdir" in answer["error"]) if policy else answer.get("output") == "a note", (place, status, answer)
+    assert (outside / "left").exists() != bool(policy)
+    for place in (str(below), "below", str(box.tree), "."):
+        status, answer = service.ask("/v1/jobs", {"language": "bash", "code": "pwd; echo x > left", "workdir": place})
+        assert status == 200 and answer["exit_code"] == 0, (place, answer)
+    assert (below / "left").exists()
+    if policy:  # nor by a link that another job made
+        assert service.ask("/v1/jobs", bash("ln -s ../outside link"))[1]["exit_code"] == 0
+        status, answer = service.ask("/v1/jobs", {**bash("cat notes"), "workdir": "link"})
+        assert status == 422 and "a run could have made that link" in answer["error"], answer
+    assert service.end()[0] == 0
+
+
+def test_a_service_in_the_home_has_no_work_directory_for_jobs_under_a_policy(box):
+    (box.home / "below").mkdir()
+    service = Service(box, "-p", "agent", before=f"cd {box.home}")
+    status, answer = service.ask("/v1/jobs", {"language": "bash", "code": "pwd", "workdir": str(box.home / "below")})
+    assert status == 422 and "project's directory" in answer["error"], answer
+    assert service.end()[0] == 0
