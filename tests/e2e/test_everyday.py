@@ -113,6 +113,7 @@ bash -ic 'echo from an interactive shell' 2>/dev/null ## interactive shell
 sh -c 'echo in sh' ## in sh
 dash -c 'echo in dash' ## in dash
 zsh -c 'echo in zsh' ## in zsh
+zsh -c 'cd deep; pwd -P; cd ..; print ${${:-deep}:A}' ## /deep
 zsh -ilc 'echo in zsh' 2>/dev/null ## in zsh
 zsh -c 'autoload -U compinit; compinit; echo completes' ## completes
 fish -c 'echo in fish' ## in fish
@@ -214,6 +215,7 @@ ruby -rjson -e 'puts JSON.parse(File.read("data.json"))["name"]' ## callgate
 gem --version ## \d
 irb --version ## irb
 php -r 'echo 6 * 7;' ## 42
+php -r 'echo strlen(openssl_pkey_get_details(openssl_pkey_new())["key"]);' ## 451
 echo 'puts 6 * 7' | irb ## 42
 gem list ## rake
 gem build -q my.gemspec && gem install -q --local --install-dir gems my-1.0.gem && ls gems/gems ## my-1\.0
