@@ -178,6 +178,9 @@ TEST_CASE("where descriptors cannot be copied, callgate makes the sockets that m
     CHECK(filter(SYS_socket, AF_INET6, SOCK_DGRAM, 0) == notified);
     CHECK(filter(SYS_socket, AF_NETLINK, SOCK_RAW, 0) == notified);
     CHECK(filter(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0) == allowed);
+    CHECK(filter(SYS_socketpair, AF_INET, SOCK_STREAM, 0) == refused(EOPNOTSUPP));
+    CHECK(filter(SYS_socketpair, AF_INET6, SOCK_DGRAM, 0) == refused(EOPNOTSUPP));
+    CHECK(filter(SYS_socketpair, AF_PACKET, SOCK_RAW, 0) == refused(EAFNOSUPPORT));
     CHECK(filter(SYS_socket, AF_UNIX, SOCK_DGRAM, 0) == refused(EPROTONOSUPPORT));
     CHECK(filter(SYS_socket, AF_PACKET, SOCK_RAW, 0) == refused(EAFNOSUPPORT));
 }
