@@ -1,6 +1,7 @@
 // Finds the option of `callgate run` that would allow a denied call.
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -101,6 +102,12 @@ bool is_picked(std::string_view name) {
            name.find_first_not_of("0123456789abcdef", 1) == std::string_view::npos;
 }
 
+/// Whether an abstract name was made of the run's private directory, which has another name in each run.
+bool is_of_this_run(std::string_view name) {
+    return name.starts_with("@/") &&
+           name.find("/callgate-" + std::to_string(::getuid()) + "-") != std::string_view::npos;
+}
+
 /// --read, --write, ... for an object that no rule allows. Returns nullopt if no option names such objects.
 std::optional<std::string> allowing_option(const rules::Object& object, OperationSet operations) {
     if (const auto* file = std::get_if<rules::FileObject>(&object)) {
@@ -114,7 +121,7 @@ std::optional<std::string> allowing_option(const rules::Object& object, Operatio
     if (const auto* local = std::get_if<rules::UnixObject>(&object)) {
         // The options allow stream and seqpacket sockets; an empty name is no name.
         if (local->type == rules::UnixType::datagram || local->name.empty() || !fits_argument(local->name) ||
-            (!binds && is_picked(local->name)))
+            (!binds && is_picked(local->name)) || is_of_this_run(local->name))
             return std::nullopt;
         const std::string name(local->name);
         return (binds ? "--bind " : "--connect ") +

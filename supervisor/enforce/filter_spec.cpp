@@ -170,7 +170,8 @@ private:
         add(socket_, {equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)}, made);
         add(socket_, {equals(0, AF_NETLINK)}, refuse(EPROTONOSUPPORT), &refused::netlink);
         add(socket_, {}, refuse(EAFNOSUPPORT), &refused::families);
-        for (const std::uint64_t family : {AF_INET, AF_INET6})  // no kernel makes such a pair: nothing is lost
+        for (const std::uint64_t family :
+             {AF_INET, AF_INET6})  // no kernel makes such a pair: nothing is lost
             add(socketpair_, {equals(0, family)}, refuse(EOPNOTSUPP));
         add(socketpair_, {}, refuse(EAFNOSUPPORT), &refused::families);
     }

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -644,6 +645,9 @@ TEST_CASE("a hint is the option for the kind of object and operation") {
     CHECK(hint(denied_socket("/run/x y.sock")) == "--connect 'unix:/run/x y.sock'");
     CHECK(hint(denied_socket("@name", Operation::bind)) == "--bind @name");
     CHECK(hint(denied_socket("@face1")).empty());  // the kernel picked it
+    // Another run has another private directory.
+    CHECK(hint(denied_socket("@/tmp/callgate-" + std::to_string(::getuid()) + "-ab12cd/socket")).empty());
+    CHECK(hint(denied_socket("@/tmp/socket")) == "--connect @/tmp/socket");
     CHECK(hint(denied_socket("@face1", Operation::bind)) == "--bind @face1");
     CHECK(hint(denied_socket("@facet")) == "--connect @facet");
     CHECK(hint(denied_socket("/run/log", Operation::connect, rules::UnixType::datagram)).empty());
