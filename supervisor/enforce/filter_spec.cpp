@@ -169,6 +169,7 @@ private:
         }
         add(socket_, {equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)}, made);
         add(socket_, {equals(0, AF_NETLINK)}, refuse(EPROTONOSUPPORT), &refused::netlink);
+        add(socket_, {equals(0, AF_ALG)}, refuse(EAFNOSUPPORT), &refused::kernel_crypto);
         add(socket_, {}, refuse(EAFNOSUPPORT), &refused::families);
         for (const std::uint64_t family :
              {AF_INET, AF_INET6})  // no kernel makes such a pair: nothing is lost

@@ -43,6 +43,8 @@ inline constexpr RefusedKind netlink{
     "netlink sockets", "only routing can be asked about; devices and connections are not seen", true};
 inline constexpr RefusedKind families{"sockets of other families",
                                       "only internet, unix and routing sockets exist in a run"};
+inline constexpr RefusedKind kernel_crypto{"sockets of the kernel's cryptography",
+                                           "programs that cannot compute by themselves instead fail", true};
 inline constexpr RefusedKind namespaces{"new namespaces",
                                         "containers, bubblewrap and the sandboxes of browsers do not start "
                                         "in a run; a browser starts with --no-sandbox"};

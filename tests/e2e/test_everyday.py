@@ -19,6 +19,7 @@ true ##
 ls -la ## notes\.txt
 cat notes.txt ## second line
 cp notes.txt copy && cmp notes.txt copy && echo same ## same
+cp notes.txt again && cp again once && hardlink again once ## [Ll]inked
 mv words moved && ls ## moved
 rm -rf deep && ls ## notes
 mkdir -p a/b/c && rmdir a/b/c && ls a ## b

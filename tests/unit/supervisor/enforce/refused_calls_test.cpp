@@ -126,6 +126,8 @@ TEST_CASE("the kind says what was refused") {
     CHECK(kind(SYS_socket, {AF_NETLINK, SOCK_RAW, 15}) == &refused::netlink);
     CHECK(kind(SYS_socketpair, {AF_UNIX, SOCK_RAW}) == &refused::unix_datagram);
     CHECK(kind(SYS_socket, {AF_PACKET, SOCK_RAW}) == &refused::families);
+    CHECK(kind(SYS_socket, {AF_ALG, SOCK_SEQPACKET}) == &refused::kernel_crypto);
+    CHECK(refused::kernel_crypto.probed);  // hardlink(1) tries it and compares files by itself
     CHECK(kind(SYS_unshare, {garbage | CLONE_NEWNET}) == &refused::namespaces);
     CHECK(kind(SYS_pivot_root, {}) == &refused::mounts);
     CHECK(refused.find(SYS_chroot, {}).kind == nullptr);
