@@ -246,7 +246,9 @@ Expected<void> PatternMaker::count_alternatives(const Glob& glob) {
 Expected<void> PatternMaker::make(std::string_view pattern, bool unix_socket, std::vector<Glob>& into) {
     if (alternatives_ > max_alternatives) return Problem{"too many patterns"};
     if (unix_socket && pattern.starts_with('@')) {
-        Expected<Glob> glob = Glob::compile(pattern, GlobKind::text);
+        const Expected<std::string> name = substitute(pattern, false, true);
+        if (!name) return name.error();
+        Expected<Glob> glob = Glob::compile(*name, GlobKind::text);
         if (!glob) return glob.error();
         if (const Expected<void> counted = count_alternatives(*glob); !counted) return counted;
         into.push_back(std::move(*glob));

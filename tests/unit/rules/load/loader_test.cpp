@@ -352,6 +352,16 @@ TEST_CASE("rules of execution are loaded, whatever they depend on") {
     CHECK(errors(R"({"allow":"execute","path":"/usr/bin/g*","program":"/bin/sh"})").empty());
 }
 
+TEST_CASE("variables count in abstract names of sockets, too") {
+    TestMachine machine;
+    const LoadedRules loaded = machine.load_text(R"({"rules":[
+        {"id":"own","allow":"bind","unix":"@${tmp}/**"}]})");
+    REQUIRE_MESSAGE(loaded.rules != nullptr, findings(loaded));
+    CHECK(loaded.rules->rules()[0].when.unix_socket.at(0).matches("@" + machine.tmp + "/x"));
+    CHECK(has(findings(machine.load_text(R"({"rules":[{"allow":"bind","unix":"@${tmpdir}"}]})")),
+              "unknown variable ${tmpdir}"));
+}
+
 TEST_CASE("examples are evaluated by check and fail at their line with the rule that decided") {
     TestMachine machine;
     machine.tree.link("/home/u/link", "/srv");
