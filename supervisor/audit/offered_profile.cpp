@@ -124,9 +124,15 @@ std::string offered_profile(const rules::Object& object, OperationSet operations
 
 std::string offered_profile(const rules::Object& object, std::string_view program,
                             const rules::RuleSet& rules) {
+    constexpr std::size_t made_up = 10;
     const auto* const file = std::get_if<rules::FileObject>(&object);
-    const bool by_java = file != nullptr && file->path.starts_with("/tmp/") && program.ends_with("/java");
-    return by_java && is_loaded(rules, "agent") && !is_loaded(rules, "java") ? "java" : "";
+    if (file == nullptr || !file->path.starts_with("/tmp/") || !program.ends_with("/java")) return "";
+    std::size_t digits = 0, longest = 0;
+    for (const char one : file->path) {
+        digits = one >= '0' && one <= '9' ? digits + 1 : 0;
+        longest = std::max(longest, digits);
+    }
+    return longest >= made_up && is_loaded(rules, "agent") && !is_loaded(rules, "java") ? "java" : "";
 }
 
 }  // namespace callgate

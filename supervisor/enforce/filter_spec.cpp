@@ -236,13 +236,11 @@ std::optional<std::string> lacks_for_nested(const Plan& around, const Plan& nest
                " call by call, and the run around this one leaves that to the kernel: give that run a rule "
                "that "
                "restricts it, or --record contested";
-    const bool left_to_kernel = around.sends_held || (around.messages_held && !around.udp);
-    const bool datagrams =
-        (nested.udp && around.sends_held) || (nested.unix_datagram && !nested.messages_held);
-    if (datagrams && left_to_kernel && nested.notified.contains(Operation::connect))
+    if ((nested.udp || nested.unix_datagram) && nested.notified.contains(Operation::connect) &&
+        around.sends_held)
         return "these rules decide datagrams one by one, and the run around this one leaves them to the "
                "kernel: "
-               "give that run -p dgram or --record contested";
+               "give that run --record contested";
     if (nested.look_ups && !around.look_ups)
         return "these rules name hosts, and the run around this one decides no look-up of a name: give that "
                "run a "

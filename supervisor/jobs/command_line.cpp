@@ -74,14 +74,15 @@ std::optional<std::chrono::milliseconds> grace(const Job& job, const Settings& s
     return stated ? std::min(*job.grace, settings.grace.value_or(usual_grace)) : job.grace;
 }
 
-/// As the run resolves it: "~" is the home there. No job can lead it elsewhere by a link, since the run
-/// follows none that a run could have made (cli/linked_paths.hpp).
+/// As the run resolves it: "~" is the home there. Links count that exist now, which may lead elsewhere. No
+/// job can make one meanwhile: the run follows none that a run could have made (cli/linked_paths.hpp).
 bool lies_beneath(const std::string& workdir, const std::string& top) {
     if (top.empty() || workdir.starts_with('~')) return false;
     const std::filesystem::path named = std::filesystem::path(top) / workdir;
     if (std::ranges::find(named, "..") != named.end()) return false;
-    const std::string path = named.lexically_normal().string();
-    return path == top || path.starts_with(top.ends_with('/') ? top : top + '/');
+    std::error_code failed;
+    const std::string path = std::filesystem::weakly_canonical(named, failed).string();
+    return !failed && (path == top || path.starts_with(top.ends_with('/') ? top : top + '/'));
 }
 
 }  // namespace

@@ -171,6 +171,18 @@ void Launch::fork_guardian(const Request& request, const approval::Terminal* ter
     run_->guardian = require(agent::start_guardian(config), "cannot start the guardian process");
 }
 
+namespace {
+
+/// The run around may leave `sendmsg` to the kernel, whose limits are then that run's. So this one has its
+/// own where Landlock can hold them. Where the run around decides it, the rules of both do.
+void leave_messages_to_landlock(rules::Plan& plan) {
+    plan.messages_held =
+        plan.messages_held || (plan.landlock_abi >= 9 && plan.unix_datagram && !plan.sockets_held &&
+                               plan.notified.contains(rules::Operation::connect));
+}
+
+}  // namespace
+
 /// The run around gets the rules first. The private directory exists, so both plans see it.
 std::unique_ptr<Launched> Launch::nest(const Compiled& compiled) {
     const Request& request = run_->request_;
@@ -188,6 +200,7 @@ std::unique_ptr<Launched> Launch::nest(const Compiled& compiled) {
     if (place->token.size() != agent::token_size) throw SetupError("the run around this one gave no token");
     rules::Plan plan = compiled.plan;
     plan.grants = place->grants;
+    leave_messages_to_landlock(plan);
     const enforce::RulesetRecipe recipe(plan);
     const agent::RulesetParts parts = recipe.parts();
     require(agent::send_ruleset(run_->guardian, &parts), not_sent);

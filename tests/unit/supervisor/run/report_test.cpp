@@ -333,8 +333,9 @@ TEST_CASE("a name with a long number, and a socket with a hash, are named by the
     CHECK(created("/tmp/gradle_fs_probing14171581736294627615.tmp") ==
           "--write 'glob:/tmp/gradle_fs_probing*.tmp'\n");
     CHECK(created("/tmp/tool-17f06c3b7bb59b3601f1b51469") == "--write 'glob:/tmp/tool-*'\n");
-    for (const char* path : {"/tmp/backup20261128090100", "/tmp/12345678901234567890",
-                             "/tmp/tooldeadbeefdeadbeef0", "/tmp/tool-deadbeefdeadbeef"})
+    for (const char* path :
+         {"/tmp/callgate-1234567890123456", "/tmp/backup20261128090100", "/tmp/12345678901234567890",
+          "/tmp/tooldeadbeefdeadbeef0", "/tmp/tool-deadbeefdeadbeef"})
         CHECK(created(path) == "--write " + std::string(path) + "\n");
     const char* const pipe = "/tmp/OSL_PIPE_1001_SingleOfficeIPC_17f06c3b7bb59b3601f1b514690b21b";
     CHECK(option(denied_socket(pipe, Operation::bind)) ==
@@ -525,10 +526,12 @@ TEST_CASE("a shipped profile is offered where one is for what was denied") {
         return offered(denied(path, nullptr, Operation::create), "profile agent");
     };
     CHECK(made("/tmp/.ZendSem.aB3dE6") == "allow with: -p php\n");
-    Decision by_java = denied("/tmp/probing17.tmp", nullptr, Operation::create);
+    Decision by_java = denied("/tmp/probing1712345678.tmp", nullptr, Operation::create);
     by_java.caller.executable = "/usr/lib/jvm/java-17/bin/java";
     CHECK(offered(by_java, "profile agent") == "allow with: -p java\n");
-    CHECK(offered(by_java, "profile java") == "allow with: --write /tmp/probing17.tmp\n");
+    CHECK(offered(by_java, "profile java") == "allow with: --write /tmp/probing1712345678.tmp\n");
+    by_java.object = rules::FileObject{"/tmp/input.json"};
+    CHECK(offered(by_java, "profile agent") == "allow with: --write /tmp/input.json\n");
     // A profile that opens the network is more than a lock needs.
     CHECK(made("/tmp/pnpm-store-operation-locks-1").find("node+net") == std::string::npos);
     const Decision program = denied("/home/u/.npm-global/bin/tool", nullptr, Operation::execute);
