@@ -902,3 +902,30 @@ def test_a_look_up_that_kills_ends_the_nested_run_alone(box, names):
     words = [str(box.callgate), "run", "-q", "-R", str(box.rules_file(kills)), "--", "getent", "hosts", "www.example.org"]
     result = box.run(["/bin/sh", "-c", '"$@"; echo "after $?"', "-", *words], outer)
     assert result.text == "after 137\n" and result.code == 0, result.describe()
+
+
+# A server of the nested run's own, and one of the run around it, by messages that only Landlock holds.
+MESSAGES = """
+import os, socket, sys
+def made(): return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+def sent(name):
+    try: return made().sendmsg([b"x"], [], 0, name)
+    except OSError as error: return error.strerror
+try:
+    own = made(); own.bind(f"own-{os.getpid()}")
+    print(sent(own.getsockname()), sent(sys.argv[1]))
+except OSError as error: print(error.strerror)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-p", "dgram"], ["-p", "open"]], ids=["agent", "dgram", "open"])
+def test_messages_of_a_nested_run_reach_its_own_sockets(box, options):
+    inner = [str(box.callgate), "run", "-q", *options, "--", PYTHON, "-c", MESSAGES, "outer"]
+    outer = "import socket, subprocess, sys\nserver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); server.bind('outer')\n" \
+            "subprocess.run([sys.executable, '-c', *sys.argv[1:3]]); sys.exit(subprocess.run(sys.argv[3:]).returncode)"
+    held = box.run([PYTHON, "-c", outer, MESSAGES, "outer", *inner], options=["-x", str(box.callgate)])
+    if harness.LANDLOCK_ABI >= 9:
+        assert held.code == 0 and held.text == "1 1\n1 Permission denied\n", held.describe()
+    else:
+        held = box.run(inner, options=["-x", str(box.callgate)])
+        assert held.code == 0 and held.text == "Protocol not supported\n", held.describe()

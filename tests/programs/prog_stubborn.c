@@ -36,8 +36,17 @@ static void stay(void) {
     for (;;) pause();
 }
 
+/* Those that fork without end may leave no room for a moment. */
+static pid_t fork_at_last(void) {
+    pid_t child;
+    do {
+        child = fork();
+    } while (child < 0);
+    return child;
+}
+
 static void be_traced(void) {
-    pid_t tracee = fork();
+    pid_t tracee = fork_at_last();
     if (tracee == 0) {
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) _exit(1);
         raise(SIGSTOP);
@@ -49,7 +58,11 @@ static void be_traced(void) {
 }
 
 static void be_vforked(void) {
-    if (vfork() == 0) stay(); /* the parent cannot even be stopped by a handler until then */
+    pid_t child;
+    do {
+        child = vfork();
+        if (child == 0) stay(); /* the parent cannot even be stopped by a handler until then */
+    } while (child < 0);
     _exit(1);
 }
 
@@ -65,11 +78,7 @@ static void write_without_end(void) {
 
 static void fork_without_end(void) {
     for (int lineage = 0; lineage < 4; lineage++) {
-        pid_t child;
-        do {
-            child = fork(); /* the earlier ones may leave no room for a moment */
-        } while (child < 0);
-        if (child != 0) continue;
+        if (fork_at_last() != 0) continue;
         for (int first = 1;; first = 0) {
             if (first) say_up();
             if (fork() > 0) _exit(0); /* where it fails this one goes on */
@@ -86,7 +95,7 @@ static int begin(const char *shape) {
         stay();
     } else if (strcmp(shape, "daemon") == 0) {
         setsid();
-        if (fork() == 0) stay();
+        if (fork_at_last() == 0) stay();
         _exit(0);
     } else if (strcmp(shape, "stopped") == 0) {
         say_up();
@@ -112,7 +121,7 @@ int main(int count, char **shapes) {
     int expected = 0;
     for (int i = 1; i < count; i++) {
         expected += strcmp(shapes[i], "forking") == 0 ? 4 : 1;
-        if (fork() == 0) begin(shapes[i]);
+        if (fork_at_last() == 0) begin(shapes[i]);
     }
     for (; expected > 0; expected--) {
         char byte;
