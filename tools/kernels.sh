@@ -33,7 +33,7 @@ if [ "${1:-}" = --aarch64 ]; then
 fi
 work=$PWD/$build/kernels
 guest_packages=(bash bsdutils coreutils dash diffutils libc-bin ncurses-base util-linux python3 python3-pytest python3-jsonschema tmux passwd acl
-    procps findutils grep sed mount tar xz-utils e2fsprogs git sqlite3 redis-server redis-tools curl make strace rsync stow)
+    procps iproute2 findutils grep sed mount tar xz-utils e2fsprogs git sqlite3 redis-server redis-tools curl make strace rsync stow)
 declare -A left_out=(
     [adding_a_call]='needs a compiler'
     [pages]='reads sources'
