@@ -207,7 +207,7 @@ make_root() {
     echo callgate >"$root"/etc/hostname
     rm -rf "$root"/usr/lib/python3*/test "$root"/usr/lib/python3*/idlelib
     mkdir -p "$root"/callgate/build/switched
-    cp -a rules agent supervisor tests docs "$root"/callgate/
+    cp -a rules agent supervisor python tests docs "$root"/callgate/
     cp -a $build/callgate $build/programs "$root"/callgate/build/
     [ ! -e $build/callgate-tls ] || cp $build/callgate-tls "$root"/callgate/build/
     $machine-linux-gnu-strip -o "$root"/callgate/build/switched/callgate $build/switched/callgate
