@@ -155,18 +155,19 @@ def test_guardian_and_supervisor_killed_at_once_leave_nothing_that_can_act(box):
         for pid in (guardian, run.pid):
             os.kill(pid, signal.SIGKILL)
         harness.until(lambda: not harness.alive(run.pid) and not harness.alive(guardian), "their end")
-        for pid in harness.marked(run.marker):  # the one that stops last may have stopped the tree as well
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+
+        def tell(signal_number: int) -> bool:
+            for pid in {*harness.marked(run.marker), *run.orphans()}:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal_number)
+            return not any(harness.alive(pid) for pid in run.orphans())
+        tell(signal.SIGCONT)  # the one that stops last may have stopped the tree as well
         try:
             answers = [run.lines(1)[0] for _ in range(200)]
         except AssertionError:
             answers = ["no"]  # the shell itself could not go on
         assert answers[-1] == "no", answers[-5:]
-        for pid in harness.marked(run.marker):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        harness.until(lambda: not harness.alive(shell), "the shell's end")
+        harness.until(lambda: tell(signal.SIGKILL) and not harness.alive(shell), "the shell's end")
         run.process.wait()
         run.reap()
 
