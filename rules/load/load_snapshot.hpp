@@ -5,6 +5,7 @@
 // ignored.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +18,12 @@ namespace callgate::rules {
 
 /// In an address list: the loopback blocks and the addresses of this host. `hosts` keeps them by this name.
 inline constexpr std::string_view own_name_of_host = "${own}";
+
+/// Whether Landlock tells sockets of the run itself from others. It does by their maker, from ABI 9 on. Where
+/// descriptors cannot be copied from the run, callgate makes the run's sockets.
+constexpr bool tells_own_sockets(std::int64_t landlock_abi, bool descriptors_copied) {
+    return landlock_abi >= 9 && descriptors_copied;
+}
 
 struct LoadSnapshot {
     /// The paths that a pattern of a rule with `expand` became.

@@ -1,8 +1,8 @@
 // Finds the shipped profile whose own rules allow what a run was denied.
 //
 // It must add to the profiles that the run has: one that extends them. It is no agent's, which would give a
-// login away. Its rule names places of the home to read and execute, or hosts. What may be
-// written it names in `/tmp` alone, where a tool keeps files whatever TMPDIR says.
+// login away. Its rule names places of the home to read and execute, or hosts. What may be written it names
+// in `/tmp` alone, where a tool keeps files whatever TMPDIR says.
 #include <algorithm>
 #include <functional>
 

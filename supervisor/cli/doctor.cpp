@@ -8,6 +8,7 @@
 #include "base/escape.hpp"
 #include "base/json_writer.hpp"
 #include "base/words.hpp"
+#include "rules/load/load_snapshot.hpp"
 #include "supervisor/audit/verbs/show.hpp"
 #include "supervisor/cli/failure.hpp"
 #include "supervisor/cli/gpu.hpp"
@@ -106,7 +107,7 @@ std::string as_text(const Findings& findings) {
                 findings.state + (findings.state_trouble.empty() ? ": good" : ": " + findings.state_trouble));
     text +=
         row("GPUs", findings.gpus.empty() ? "none" : joined(findings.gpus, ", ") + ": closed without -p gpu");
-    const bool held = platform.landlock_abi >= 9 && platform.container.descriptors;
+    const bool held = rules::tells_own_sockets(platform.landlock_abi, platform.container.descriptors);
     text += row("unix datagrams", held ? "between processes of the run; -p dgram decides each sendmsg"
                                        : "closed without -p dgram, by which each sendmsg is decided");
     text += "\nFeatures (callgate run --require NAME):\n";

@@ -177,9 +177,7 @@ rules::LoadContext host_context(const Places& places, const std::string& workdir
     context.own_addresses = own_addresses;
     context.link_count = link_count;
     context.landlock_abi = agent::kernel_landlock_abi();
-    // If descriptors cannot be copied, callgate makes the run's sockets. Landlock takes them for outside
-    // ones.
-    context.landlock_unix = *context.landlock_abi >= 9 && !agent::pidfd_getfd_refused();
+    context.landlock_unix = rules::tells_own_sockets(*context.landlock_abi, !agent::pidfd_getfd_refused());
     return context;
 }
 

@@ -104,11 +104,10 @@ void read_links(rules::LoadSnapshot& snapshot, const json& links) {
     for (const json& one : links) known[text(member(one, "name"))] = text(member(one, "target"));
 }
 
-/// As supervisor/host/host.cpp says it of the host.
 bool had_landlock_unix(const json& ours) {
     const std::vector<std::string> degraded = texts(member(ours, "degraded"));
-    return number(member(ours, "landlock_abi")) >= 9 &&
-           std::ranges::find(degraded, "descriptor-copy") == degraded.end();
+    const bool copied = std::ranges::find(degraded, "descriptor-copy") == degraded.end();
+    return rules::tells_own_sockets(static_cast<std::int64_t>(number(member(ours, "landlock_abi"))), copied);
 }
 
 void read_start(RecordedRequest& request, const json& ours) {

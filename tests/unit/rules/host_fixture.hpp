@@ -80,6 +80,7 @@ struct TestMachine {
     std::map<std::string, unsigned long> links;
     std::string workdir = "/home/u/work", home = "/home/u", tmp = "/tmp/callgate-1000-k3f9",
                 config = "/home/u/.config/callgate";
+    bool landlock_unix = false;
 
     TestMachine() {
         tree.directory(workdir);
@@ -94,6 +95,7 @@ struct TestMachine {
         context.config = config;
         context.tree = &tree;
         context.check = check;
+        context.landlock_unix = landlock_unix;
         context.read_file = [this](const std::string& path, std::size_t limit) -> Expected<std::string> {
             const auto found = rule_files.find(path);
             if (found == rule_files.end()) return Problem{"No such file or directory"};

@@ -172,17 +172,14 @@ TEST_CASE("only profiles that say so open datagram sockets") {
 }
 
 TEST_CASE("where Landlock knows sockets, agent's datagrams are its own, and no sendmsg is decided") {
-    const TestMachine machine = debian();
+    TestMachine machine = debian();
+    machine.landlock_unix = true;
     PlanInput input;
     input.landlock_abi = 9;
     input.tree = &machine.tree;
     std::size_t held = 0;
     for (const ShippedProfile& profile : shipped_profiles()) {
-        RuleSources sources;
-        sources.parts.emplace_back(RuleSources::Profile{std::string(profile.name)});
-        LoadContext context = machine.context();
-        context.landlock_unix = true;
-        const LoadedRules loaded = load(sources, context);
+        const LoadedRules loaded = load_profile(machine, std::string(profile.name), false);
         REQUIRE(loaded.rules != nullptr);
         CHECK(loaded.snapshot.landlock_unix);
         const bool opens = std::ranges::any_of(loaded.rules->rules(), &Rule::needs_landlock_unix);

@@ -43,13 +43,12 @@ LoadedRules read_again(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a shipped profile that knows no parties is the same once written and read") {
-    const TestMachine machine;
+    TestMachine machine;
+    machine.landlock_unix = true;
     for (const ShippedProfile& profile : shipped_profiles()) {
         RuleSources sources;
         sources.parts.emplace_back(RuleSources::Profile{std::string(profile.name)});
-        LoadContext context = machine.context();
-        context.landlock_unix = true;
-        const LoadedRules loaded = load(sources, context);
+        const LoadedRules loaded = load(sources, machine.context());
         REQUIRE(loaded.rules != nullptr);
         const auto written = written_rules(*loaded.rules);
         CHECK_MESSAGE(written.has_value() == !loaded.rules->needs_party(), profile.name);
