@@ -42,7 +42,7 @@ OperationSet PathPlan::held_at(std::string_view path) const {
     return held;
 }
 
-PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses) {
+PathPlan merge_grants(GrantsByPath&& grants, std::vector<Loss> losses) {
     PathPlan plan;
     struct Above {
         std::size_t index;  // of a kept directory grant above the current path

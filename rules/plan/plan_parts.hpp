@@ -53,7 +53,7 @@ struct PathPlan {
     [[nodiscard]] OperationSet held_at(std::string_view path) const;
 };
 using GrantsByPath = std::map<std::string, Grant, PathOrder>;
-[[nodiscard]] PathPlan merge_grants(GrantsByPath grants, std::vector<Loss> losses);
+[[nodiscard]] PathPlan merge_grants(GrantsByPath&& grants, std::vector<Loss> losses);
 /// `losses`: whether losses are collected.
 [[nodiscard]] PathPlan plan_paths(const RuleSet& rules, bool losses, const PlanInput& input);
 

@@ -251,7 +251,7 @@ void Walker::directory(const std::string& path, OperationSet operations, const O
     }
     processes_read_ |= path == processes && operations.contains(Operation::read) && !others_restrict_read;
     grant(path, true, operations - restricted);
-    if (restricted.empty()) return;
+    if (by == nullptr) return;
     if (const OperationSet lost = restricted - shut; !lost.empty())
         lose(path, lost, by->id, [&] { return "rule " + by->id + " may decide beneath " + path; });
     OperationSet rest = restricted - everywhere;

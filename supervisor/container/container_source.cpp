@@ -15,6 +15,7 @@
 
 #include "base/process/capabilities.hpp"
 #include "supervisor/enforce/call_table.hpp"
+#include "supervisor/enforce/filter_spec.hpp"
 #include "supervisor/kernel/target.hpp"
 
 namespace callgate::container {

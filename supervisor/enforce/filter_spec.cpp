@@ -154,27 +154,28 @@ private:
         const Disposition made = made_by();
         internet(AF_INET, made);
         internet(AF_INET6, made);
-        if (plan_.unix_closed) add(socket_, {equals(0, AF_UNIX)}, refuse(EACCES));
-        for (const std::uint32_t call : {socket_, socketpair_}) {
-            const Disposition then = call == socket_ ? made : allow;
+        if (plan_.unix_closed) add(socket_call, {equals(0, AF_UNIX)}, refuse(EACCES));
+        for (const std::uint32_t call : {socket_call, socketpair_call}) {
+            const Disposition then = call == socket_call ? made : allow;
             add(call, {equals(0, AF_UNIX), equals(1, SOCK_STREAM, socket_type_mask)}, then);
             add(call, {equals(0, AF_UNIX), equals(1, SOCK_SEQPACKET, socket_type_mask)}, then);
             if (plan_.unix_datagram) {
                 add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, then);
             }
-            if (call == socketpair_) {  // of sockets that send to each other alone (calls/network/socket.cpp)
+            if (call ==
+                socketpair_call) {  // of sockets that send to each other alone (calls/network/socket.cpp)
                 add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, notify);
             }
             add(call, {equals(0, AF_UNIX)}, refuse(EPROTONOSUPPORT), &refused::unix_datagram);
         }
-        add(socket_, {equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)}, made);
-        add(socket_, {equals(0, AF_NETLINK)}, refuse(EPROTONOSUPPORT), &refused::netlink);
-        add(socket_, {equals(0, AF_ALG)}, refuse(EAFNOSUPPORT), &refused::kernel_crypto);
-        add(socket_, {}, refuse(EAFNOSUPPORT), &refused::families);
+        add(socket_call, {equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)}, made);
+        add(socket_call, {equals(0, AF_NETLINK)}, refuse(EPROTONOSUPPORT), &refused::netlink);
+        add(socket_call, {equals(0, AF_ALG)}, refuse(EAFNOSUPPORT), &refused::kernel_crypto);
+        add(socket_call, {}, refuse(EAFNOSUPPORT), &refused::families);
         for (const std::uint64_t family :
              {AF_INET, AF_INET6})  // no kernel makes such a pair: nothing is lost
-            add(socketpair_, {equals(0, family)}, refuse(EOPNOTSUPP));
-        add(socketpair_, {}, refuse(EAFNOSUPPORT), &refused::families);
+            add(socketpair_call, {equals(0, family)}, refuse(EOPNOTSUPP));
+        add(socketpair_call, {}, refuse(EAFNOSUPPORT), &refused::families);
     }
 
     /// The kernel makes a socket that may be, or callgate where it must keep a copy.
@@ -183,7 +184,7 @@ private:
     void internet(int family, Disposition made) {
         const ArgumentTest of_family = equals(0, static_cast<std::uint64_t>(family));
         const auto open = [&](std::uint64_t type, std::uint64_t protocol, Disposition then) {
-            add(socket_, {of_family, equals(1, type, socket_type_mask), equals(2, protocol)}, then);
+            add(socket_call, {of_family, equals(1, type, socket_type_mask), equals(2, protocol)}, then);
         };
         open(SOCK_STREAM, 0, made);
         open(SOCK_STREAM, IPPROTO_TCP, made);
@@ -196,7 +197,7 @@ private:
                                      const RefusedKind& kind) {
             std::vector<ArgumentTest> tests{of_family, equals(1, type, socket_type_mask)};
             if (protocol) tests.push_back(equals(2, *protocol));
-            add(socket_, std::move(tests), refuse(error), &kind);
+            add(socket_call, std::move(tests), refuse(error), &kind);
         };
         refuse_type(SOCK_RAW, std::nullopt, EPERM, refused::raw);
         refuse_type(SOCK_DGRAM, 0, EPROTONOSUPPORT, refused::udp);
@@ -204,10 +205,11 @@ private:
         const auto icmp = static_cast<std::uint64_t>(family == AF_INET ? +IPPROTO_ICMP : +IPPROTO_ICMPV6);
         refuse_type(SOCK_DGRAM, icmp, EPROTONOSUPPORT, refused::raw);
         refuse_type(SOCK_STREAM, mptcp_protocol, EPROTONOSUPPORT, refused::mptcp);
-        add(socket_, {of_family}, refuse(EPROTONOSUPPORT), &refused::protocols);
+        add(socket_call, {of_family}, refuse(EPROTONOSUPPORT), &refused::protocols);
     }
 
-    static constexpr std::uint32_t socket_ = call_number("socket"), socketpair_ = call_number("socketpair");
+    static constexpr std::uint32_t socket_call = call_number("socket"),
+                                   socketpair_call = call_number("socketpair");
 
     const Plan& plan_;
     const bool nested_, container_;

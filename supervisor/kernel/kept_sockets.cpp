@@ -86,11 +86,11 @@ KeptSockets::KeptSockets(pid_t guardian, CapabilitySet keep_capabilities, bool l
     ::pthread_sigmask(SIG_SETMASK, &all, &before);  // other threads handle signals
     thread_ = std::thread([this, keep_capabilities] { run(keep_capabilities); });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    in_use_ = this;
+    current = this;
 }
 
 KeptSockets::~KeptSockets() {
-    in_use_ = nullptr;
+    current = nullptr;
     {
         const std::lock_guard lock(mutex_);
         ending_ = true;

@@ -45,7 +45,7 @@ public:
     ~KeptSockets();
 
     /// Null: descriptors are copied from their holders.
-    [[nodiscard]] static KeptSockets* in_use() { return in_use_.load(std::memory_order_relaxed); }
+    [[nodiscard]] static KeptSockets* in_use() { return current.load(std::memory_order_relaxed); }
 
     /// Keeps a copy of a socket that is about to be given to `maker`; returns its inode. EMFILE: there are
     /// too many. No sweep forgets it before `given`.
@@ -83,7 +83,7 @@ private:
     void resume(ino_t inode);
     void leave_out_held(Lost& lost) const;
 
-    static inline std::atomic<KeptSockets*> in_use_{nullptr};
+    static inline std::atomic<KeptSockets*> current{nullptr};
 
     const pid_t guardian_;
     const bool listeners_;

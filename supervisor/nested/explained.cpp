@@ -18,8 +18,8 @@ constexpr std::size_t max_request = 8192;
 std::string explained(const rules::RuleSet& rules, const rules::ExampleLine& line) {
     std::optional<rules::Verdict> strictest;
     for (const rules::Request& request : line.requests()) {
-        rules::Verdict verdict = rules.evaluate(request);
-        if (!strictest || verdict.action > strictest->action) strictest = std::move(verdict);
+        const rules::Verdict verdict = rules.evaluate(request);
+        if (!strictest || verdict.action > strictest->action) strictest = verdict;
     }
     return json_text([&](JsonWriter& text) {
         text.begin_object()

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <tuple>
 
 #include "base/clock.hpp"
 #include "base/process/processes.hpp"
@@ -129,7 +130,7 @@ int connect_at_once(NetworkCall& context, int socket, const SocketAddress& addre
     }
     if (!check_enabled("unanswered-connect")) return error;
     const sockaddr nobody{AF_UNSPEC, {}};
-    ::connect(socket, &nobody, sizeof nobody);
+    std::ignore = ::connect(socket, &nobody, sizeof nobody);
     return context.blocking.interruption() == Blocking::Interruption::none ? ETIMEDOUT : EINTR;
 }
 

@@ -65,8 +65,8 @@ private:
     const rules::RuleSet& rules_;
     const std::string workdir_;
     OwnSockets* const around_ = nullptr;  // it has the pins
-    const std::uint64_t number_ = next_number_++;
-    static inline std::atomic<std::uint64_t> next_number_{0};
+    const std::uint64_t number_ = next_number++;
+    static inline std::atomic<std::uint64_t> next_number{0};
     std::mutex mutex_;
     std::map<Key, Pin> pins_;
 };

@@ -26,6 +26,11 @@ std::string in_base64(std::string_view bytes) {
     return std::string(encoded.view());
 }
 
+/// What protobuf leaves out: a text without content. (json's own empty() is false for every text.)
+bool is_empty_text(const json& value) {
+    return value.is_string() && value.get_ref<const std::string&>().empty();
+}
+
 /// The report without the program, which is the same for all.
 json short_report(const json& answer) {
     json report = json_read::member(answer, "report");
@@ -160,7 +165,7 @@ E2bStart read_start(std::string_view body, std::string_view limit) {
     }
     json job = {{"command", command}, {"stream", "only"}};
     if (process.contains("envs")) job["env"] = process["envs"];
-    if (process.contains("cwd") && process["cwd"] != "") job["cwd"] = process["cwd"];
+    if (process.contains("cwd") && !is_empty_text(process["cwd"])) job["cwd"] = process["cwd"];
     const json open = request.value("stdin", json(true));
     if (!open.is_boolean()) throw InvalidRequest{"stdin: expected true or false"};
     job["stdin_open"] = open;
@@ -274,7 +279,7 @@ std::string context_directory(std::string_view body) {
         throw Unoffered{"only python has contexts here; run other languages as commands"};
     const json directory = request.value("cwd", json());
     if (directory.is_null()) return ".";
-    if (!directory.is_string() || directory == "") throw InvalidRequest{"cwd: expected a directory"};
+    if (!directory.is_string() || is_empty_text(directory)) throw InvalidRequest{"cwd: expected a directory"};
     return directory.get<std::string>();
 }
 

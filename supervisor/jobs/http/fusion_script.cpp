@@ -18,7 +18,7 @@ std::string path_word(const std::string& name) { return word(name.starts_with('/
 
 }  // namespace
 
-json given(const json& request, const char* name, json otherwise) {
+json given(const json& request, const char* name, const json& otherwise) {
     const json& value = json_read::member(request, name);
     return value.is_null() ? otherwise : value;
 }

@@ -12,7 +12,8 @@
 namespace callgate::jobs::http {
 
 /// The member, or the default where it is missing or null.
-[[nodiscard]] nlohmann::json given(const nlohmann::json& request, const char* name, nlohmann::json otherwise);
+[[nodiscard]] nlohmann::json given(const nlohmann::json& request, const char* name,
+                                   const nlohmann::json& otherwise);
 /// Throw InvalidRequest.
 [[nodiscard]] std::string text_of(const nlohmann::json& request, const char* name);
 [[nodiscard]] std::int64_t milliseconds_of(const nlohmann::json& request, const char* name, int usual = 10);
