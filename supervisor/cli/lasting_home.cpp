@@ -133,7 +133,8 @@ void make_lasting_home(const LastingHome& home, const Places& places, const std:
         throw Failure(what + ": a directory " + ours.error().text + "; expected one of your own");
     // A login shell reads it in place of a file of the user's own, and gets the run's PATH
     // (agent.login-files).
-    UniqueFd(::openat(directory.get(), ".profile", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const UniqueFd profile(
+        ::openat(directory.get(), ".profile", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (home.files.empty()) return;
     const auto base = base_rules(places, workdir, private_directory_name("RUN"));
     for (const std::string& file : home.files) copy(file, directory.get(), places, *base);

@@ -187,7 +187,7 @@ private:
         each_line(content, [&](std::string_view line) {
             const std::string_view text = trim(line);
             if (text.empty() || line.find_first_not_of(" \t") == line.find_first_of("#;")) return;
-            const std::size_t equals = text.find_first_of("=");
+            const std::size_t equals = text.find('=');
             const std::size_t colon = text.find(": ");
             const std::size_t split = equals != std::string_view::npos ? equals : colon;
             const bool goes_on = split == std::string_view::npos || text.find("://") < split;

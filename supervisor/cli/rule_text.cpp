@@ -61,8 +61,8 @@ std::string difference(const std::string& before, const std::string& after) {
 
 namespace {
 
-rules::LoadedRules load_one(const Places& places, rules::RuleSources sources, const std::string& workdir,
-                            const std::string& tmp) {
+rules::LoadedRules load_one(const Places& places, const rules::RuleSources& sources,
+                            const std::string& workdir, const std::string& tmp) {
     const TreeWithTmp tree(tmp);
     return rules::load(sources, host_context(places, workdir, tmp, tree));
 }

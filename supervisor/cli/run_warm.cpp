@@ -19,7 +19,9 @@ namespace callgate::cli {
 
 namespace {
 
-void connect(jobs::Connected connected) {
+/// Closes the descriptors that were received, once they are the standard ones.
+void connect(jobs::Connected&& received) {
+    const jobs::Connected connected = std::move(received);
     for (const auto& [here, in_run] : connected)
         if (::dup2(here.get(), in_run) < 0)
             throw Failure(std::string("cannot connect the run: ") + std::strerror(errno));

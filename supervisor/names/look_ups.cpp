@@ -178,7 +178,7 @@ void LookUps::decide(Waiting one) {
     Decided decided = judge(one);
     if (decided.verdict.action == Action::ask && needs_.observation == nullptr)
         return ask(std::move(one), decided.verdict);
-    conclude(one, std::move(decided));
+    conclude(one, decided);
 }
 
 void LookUps::deny_here(Decided& decided, std::string reason) {
@@ -284,7 +284,7 @@ void LookUps::ask(Waiting one, rules::Verdict verdict) {
     Decided decided{.verdict = verdict, .reason = std::string(calls::why_not(how))};
     decided.verdict.action = Action::deny;
     if (how != Admission::nobody) decided.verdict.decided_by = rules::DecidedBy::failure;
-    conclude(one, std::move(decided));
+    conclude(one, decided);
 }
 
 void LookUps::answered(const Key& key, const approval::Approval& approval) {
@@ -310,7 +310,7 @@ void LookUps::answered(const Key& key, const approval::Approval& approval) {
                         .grant = approval.grant};
         decided.verdict.action = approval.action;
         decided.verdict.decided_by = approval.by;
-        conclude(one, std::move(decided));
+        conclude(one, decided);
     }
 }
 
@@ -338,7 +338,7 @@ std::optional<OnceAnswered> LookUps::answered(const Asker& asker,
 }
 
 /// Records the decision, and only then lets it take effect.
-void LookUps::conclude(const Waiting& one, Decided decided) {
+void LookUps::conclude(const Waiting& one, const Decided& decided) {
     const bool observed = needs_.observation != nullptr;
     const bool recorded = record(one, decided);
     const bool allowed =

@@ -112,7 +112,7 @@ private:
     bool answer_here(const Waiting& one);
     void answer_address_query(const Waiting& one);
     void decide(Waiting one);
-    void conclude(const Waiting& one, Decided decided);
+    void conclude(const Waiting& one, const Decided& decided);
     [[nodiscard]] Decided judge(const Waiting& one);
     static void deny_here(Decided& decided, std::string reason);
     void count_name(Decided& decided, const std::string& name, const std::string& suffix);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "supervisor/audit/read/reader.hpp"
 #include "supervisor/audit/write/format.hpp"
@@ -64,9 +63,8 @@ bool Lines::next_segment() {
 Lines::Step Lines::next() {
     std::size_t searched = begin_;
     for (;;) {
-        const void* const found = std::memchr(bytes_.data() + searched, '\n', bytes_.size() - searched);
-        if (found != nullptr) {
-            const auto newline = static_cast<std::size_t>(static_cast<const char*>(found) - bytes_.data());
+        const std::size_t newline = bytes_.find('\n', searched);
+        if (newline != std::string::npos) {
             text_ = std::string_view(bytes_).substr(begin_, newline - begin_);
             begin_ = newline + 1;
             ++number_;

@@ -60,9 +60,8 @@ struct Log::State {
     [[nodiscard]] bool acts_as_owner() const;
 
     const Options options;
-    UniqueFd directory;      // valid only in directory mode
-    std::string stem, path;  // "<time>-<run>", the first segment's path
-    DescriptorKind kind = DescriptorKind::file;
+    UniqueFd directory;                        // valid only in directory mode
+    std::string stem, path;                    // "<time>-<run>", the first segment's path
     std::atomic<std::int64_t> wait_until = 0;  // monotonic; 0: no limit
 
     std::mutex lock;
@@ -72,18 +71,19 @@ struct Log::State {
     unsigned segment = 1;
     bool torn = false;  // the file's last line has no end and could not be cut off
     bool directory_synced = true;
+    bool warned = false, full = false;
+    DescriptorKind kind = DescriptorKind::file;
+    std::atomic<bool> sync_wanted = false;
+    std::atomic<bool> ending = false;  // the last records have room beyond the limit
     ChainHash head = ChainHash::none();
     std::uint64_t checkpointed = 0;   // records up to the last checkpoint
     std::time_t checkpoint_time = 0;  // monotonic seconds
-    std::atomic<bool> sync_wanted = false;
     std::atomic<std::uint64_t> records = 0;
     std::atomic<std::uint64_t> synced_records = 0;
     std::atomic<int> lost =
         0;  // errno of a failed fdatasync: written records may be gone, so nothing follows them
 
     std::uint64_t limit = no_limit, size = 0;  // bytes of all segments that this run wrote
-    bool warned = false, full = false;
-    std::atomic<bool> ending = false;  // the last records have room beyond the limit
 
     std::mutex repeats_lock;  // no other lock is taken under it
     Repeats repeats;
