@@ -102,7 +102,8 @@ void mediated() {
         "and "
         "those of it that made themselves opaque. \"On an object of the user\" means objects that the run "
         "did "
-        "not create. The run's other ones are free.\n\n"
+        "not create. The run's other ones are free. `ioctl` with `TIOCGPTPEER` is decided as an open of the "
+        "terminal.\n\n"
         "| call | x86_64 | aarch64 | decided as | arguments | performed by |\n|---|---|---|---|---|---|\n");
     for (const CallEntry& entry : call_table()) {
         print("| " + code(entry.name) + " | " + numbers(entry.name) + " | " + decided_as(entry) + " | " +

@@ -12,6 +12,7 @@ struct IpcCall;
 // files/open.cpp
 void handle_open(FileCall& context);
 void handle_openat2(FileCall& context);
+void handle_terminal_peer(FileCall& context);
 
 // files/create.cpp
 void handle_mkdir(FileCall& context);
@@ -40,7 +41,7 @@ void handle_removexattr(FileCall& context);
 void handle_setxattrat(FileCall& context);
 void handle_removexattrat(FileCall& context);
 void handle_file_setattr(FileCall& context);
-void handle_inode_flags(FileCall& context);
+void handle_ioctl(FileCall& context);
 
 // exec/execute.cpp
 void handle_execute(ExecCall& context);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -51,6 +52,7 @@ public:
             const bool by_namespace = container_ && entry.scope != Scope::object;
             if (entry.number != no_number && !by_namespace) mediated(entry);
         }
+        terminal_peers();
         sockets();
         for (const ClosedNumber& call : closed_numbers())
             add(call.number, {}, refuse(call.error), call.refused);
@@ -147,6 +149,14 @@ private:
             if (!writes) add(entry.number, {equals(flags, O_WRONLY, O_ACCMODE)}, allow);
             add(entry.number, {}, notify);
         }
+    }
+
+    /// TIOCGPTPEER opens a terminal by its master. O_PATH gives no access, as in `open`.
+    void terminal_peers() {
+        if (!plan_.notified.intersects({Operation::read, Operation::modify})) return;
+        constexpr std::uint32_t ioctl = call_number("ioctl");
+        add(ioctl, {equals(1, TIOCGPTPEER), has(2, O_PATH)}, allow);
+        add(ioctl, {equals(1, TIOCGPTPEER)}, notify);
     }
 
     /// An allow-list of families, types and protocols.
@@ -278,6 +288,7 @@ std::vector<NotifiedCall> notified_calls(const Plan& plan) {
             call.because.emplace_back("objects of this user that the run did not make");
         if (call.because.empty() && entry.when == NotifyWhen::by_socket_kind)
             call.because.emplace_back("kinds of sockets");
+        if (call.because.empty() && entry.name == "ioctl") call.because.emplace_back("terminals");
         if (call.because.empty() && plan.set_ids_left_out) call.because.emplace_back("set-id bits");
         calls.push_back(std::move(call));
     }

@@ -80,7 +80,7 @@ constexpr auto handled = std::to_array<Handled>({
     {by<handle_setxattrat>, "setxattrat"},
     {by<handle_removexattrat>, "removexattrat"},
     {by<handle_file_setattr>, "file_setattr"},
-    {by<handle_inode_flags>, "ioctl"},
+    {by<handle_ioctl>, "ioctl"},
     {by<handle_execute>, "execve execveat"},
     {by<handle_socket>, "socket"},
     {by<handle_socketpair>, "socketpair"},

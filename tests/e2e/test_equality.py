@@ -555,3 +555,61 @@ def test_names_of_two_mounts_answer_as_natively_and_are_no_denial(box, mounts):
     assert bare.code == 0 and "layers done done" in bare.text and "other/missing here EXDEV ENOENT" in bare.text, bare.describe()
     assert supervised.text == bare.text, f"{bare.describe()}\n{supervised.describe()}"
     assert not supervised.decisions(verdict="deny"), supervised.describe()
+
+
+PEERS = """
+import ctypes, errno, fcntl, os
+library = ctypes.CDLL(None, use_errno=True)
+def name_of(terminal):
+    number = ctypes.c_uint()
+    library.ioctl(terminal, ctypes.c_ulong(0x80045430), ctypes.byref(number))
+    return f"/dev/pts/{number.value}"
+def master():
+    made = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
+    library.unlockpt(made)
+    return made
+def say(what, descriptor, flags, request=0x5441, opened=lambda fd: ""):
+    fd = library.ioctl(descriptor, ctypes.c_ulong(request), ctypes.c_ulong(flags))
+    if fd < 0:
+        print(what, hex(flags), errno.errorcode[ctypes.get_errno()])
+        return
+    same = os.readlink(f"/proc/self/fd/{fd}") == name_of(descriptor)
+    status = os.fstat(fd)
+    kept = fcntl.fcntl(fd, fcntl.F_GETFL) & ~(0 if flags & os.O_PATH else os.O_CLOEXEC | 0o100000)  # docs/differences.md
+    print(what, hex(flags), fcntl.fcntl(fd, fcntl.F_GETFD), oct(kept), oct(status.st_mode), same, opened(fd))
+    os.close(fd)
+def talks(terminal):
+    def both_ways(fd):
+        os.write(fd, b"shown\\n")
+        shown = b""
+        while not shown.endswith(b"\\r\\n"):
+            shown += os.read(terminal, 100)
+        os.write(terminal, b"typed\\n")  # its echo is left unread
+        return shown, os.read(fd, 100)
+    return both_ways
+terminal = master()
+for flags in (os.O_RDWR, os.O_RDONLY, os.O_WRONLY, os.O_RDWR | os.O_CLOEXEC, os.O_RDWR | os.O_NONBLOCK, os.O_RDWR | os.O_APPEND, os.O_PATH,
+              os.O_PATH | os.O_CLOEXEC, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR | os.O_TRUNC, os.O_RDWR | os.O_DIRECT):
+    say("master", terminal, flags | os.O_NOCTTY)
+say("talks", terminal, os.O_RDWR | os.O_NOCTTY, opened=talks(terminal))
+say("high word", terminal, os.O_RDWR | os.O_NOCTTY, 0xdeadbeef00005441)
+slave = os.open(name_of(terminal), os.O_RDWR | os.O_NOCTTY)
+say("slave", slave, os.O_RDWR | os.O_NOCTTY)
+say("master by O_PATH", os.open("/dev/ptmx", os.O_PATH), os.O_RDWR)
+say("locked", os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY), os.O_RDWR | os.O_NOCTTY)
+say("null", os.open("/dev/null", os.O_RDWR), os.O_RDWR)
+say("file", os.open("/etc/passwd", os.O_RDONLY), os.O_RDWR)
+say("pipe", os.pipe()[0], os.O_RDWR)
+say("closed", 900, os.O_RDWR)
+"""
+
+
+@pytest.mark.parametrize("rules", ["contested", "agent"])
+def test_a_terminal_opens_by_its_master_as_bare(box, rules):
+    """TIOCGPTPEER, by which terminal programs open the other end. Where rules decide opens, Landlock alone would refuse it."""
+    line = ["/usr/bin/python3", "-c", PEERS]
+    bare = box.run(line, supervised=False)
+    chosen = {"rules": contested(box)} if rules == "contested" else {"options": ["-p", "agent"]}
+    supervised = box.run(line, **chosen)
+    compare(bare, supervised, 19)
+    assert "(b'shown\\r\\n', b'typed\\n')" in bare.text, bare.describe()

@@ -240,8 +240,9 @@ void handle_file_setattr(FileCall& context) {
         NothingToCheck{});
 }
 
-void handle_inode_flags(FileCall& context) {
+void handle_ioctl(FileCall& context) {
     const auto request = static_cast<std::uint32_t>(context.word(1));
+    if (request == TIOCGPTPEER) return handle_terminal_peer(context);
     const bool extended = request == FS_IOC_FSSETXATTR;
     // FS_IOC_SETFLAGS is said to take a long; the kernel reads an int.
     alignas(8) std::array<std::byte, sizeof(fsxattr)> value{};

@@ -1,4 +1,4 @@
-// open, openat, creat, openat2.
+// open, openat, creat, openat2, and TIOCGPTPEER of ioctl.
 //
 // An attacker controls the path and (openat2) the flags in memory, both copied once. It also controls the
 // directory descriptor and the working directory, both pinned, and every name on the way, which siblings may
@@ -17,7 +17,10 @@
 // the object that the kernel finds.
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +31,7 @@
 
 #include "base/at_or_beneath.hpp"
 #include "base/test_switch.hpp"
+#include "supervisor/calls/descriptor_unavailable.hpp"
 #include "supervisor/calls/files/held_open.hpp"
 #include "supervisor/calls/files/needs.hpp"
 #include "supervisor/calls/files/open_flags.hpp"
@@ -334,6 +338,40 @@ void handle_open(FileCall& context) {
     int error = 0;
     if (flags_are_refused(wanted, error)) return context.fail(error);
     start(context, wanted);
+}
+
+namespace {
+
+/// By the numbers of the kernel's devices.txt: consoles, serial lines and pseudo-terminals.
+bool is_terminal(dev_t device) {
+    constexpr unsigned first = 4, last = 5, first_pts = 136, last_pts = 143;
+    const unsigned kind = major(device);
+    return (kind >= first && kind <= last) || (kind >= first_pts && kind <= last_pts);
+}
+
+}  // namespace
+
+/// TIOCGPTPEER opens the slave of a master, whatever is mounted where. It is judged as an open of that slave.
+void handle_terminal_peer(FileCall& context) {
+    const auto master = context.caller.cache.descriptor_copy(context.thread(), context.integer(0));
+    if (!master) return fail_descriptor_unavailable(context, Operation::modify, master.error().value());
+    struct stat status {};
+    if (::fstat(master->get(), &status) != 0) return context.fail(errno);
+    if ((::fcntl(master->get(), F_GETFL) & O_PATH) != 0) return context.fail(EBADF);
+    // The kernel says what is wrong with another terminal. Any other device is not asked: it may mean
+    // something else by this request.
+    if (!S_ISCHR(status.st_mode) || !is_terminal(status.st_rdev)) return context.fail(ENOTTY);
+    UniqueFd slave(::ioctl(master->get(), TIOCGPTPEER, O_PATH | O_CLOEXEC));
+    if (!slave) return context.fail(errno);
+    constexpr int without_effect = O_CREAT | O_EXCL | O_TRUNC | O_TMPFILE | O_DIRECTORY | O_NOFOLLOW;
+    Wanted wanted;
+    wanted.flags = context.integer(2) & known_open_flags & ~without_effect;
+    GivenPath given;
+    given.text = &context.buffers.path;
+    given.text->clear();
+    given.base = std::move(slave);
+    given.directory_fd = context.integer(0);
+    Opening(context, wanted, std::move(given)).run();
 }
 
 void handle_openat2(FileCall& context) {

@@ -5,6 +5,7 @@
 #include <linux/audit.h>
 #include <linux/fs.h>
 #include <linux/seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -58,6 +59,7 @@ constexpr std::uint64_t samples[][6] = {
     {0, 0, 0, 0, 0, 0},
     {1, 1, 1, 1, 1, 1},
     {3, FS_IOC_SETFLAGS, 1, 1, 1, 1},
+    {3, TIOCGPTPEER, 1, 1, 1, 1},
     {3, F_SETOWN, 1, 1, 1, 1},
     {3, SOL_SOCKET, SO_REUSEPORT, 1, 1, 1},
     {RLIMIT_CORE, 1, 1, 1, 1, 1},

@@ -288,6 +288,17 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("the slave of a terminal's master is opened by request, and that is notified where opens are") {
+    for (const Operation contested : {Operation::read, Operation::modify}) {
+        const Filter filter(plan_with(contested));
+        CHECK(filter(SYS_ioctl, 3, garbage | TIOCGPTPEER, O_RDWR) == notified);
+        CHECK(filter(SYS_ioctl, 3, TIOCGPTPEER, O_RDONLY) == notified);
+        CHECK(filter(SYS_ioctl, 3, TIOCGPTPEER, O_PATH) == allowed);
+        CHECK(filter(SYS_ioctl, 3, TCGETS, O_RDWR) == allowed);
+    }
+    CHECK(Filter(plan_with(Operation::metadata))(SYS_ioctl, 3, TIOCGPTPEER, O_RDWR) == allowed);
+}
+
 TEST_CASE(
     "of sockets' requests those that change the network are refused, and those that tell about it not") {
     const Filter filter(plan_with({}));
