@@ -1,7 +1,6 @@
 #include "supervisor/approval/protocol/runtime_directory.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -139,21 +138,35 @@ result<UniqueFd> connect_to(const std::string& directory, const std::string& run
     if (!place) return place.error();
     const auto address = address_of(place->get(), run + std::string(socket_suffix));
     if (!address) return address.error();
-    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    // A run that is stopped accepts nobody. Once its queue is full, a connect that blocks would never end.
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return error_now();
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->name), address->length) != 0) {
         const int error = errno;
         if (error == ECONNREFUSED) remove_run_socket(directory, run);  // its supervisor was killed
         return error_now(error);
     }
+    if (::fcntl(fd.get(), F_SETFL, 0) != 0) return error_now();
     return fd;
 }
+
+namespace {
+
+struct flock whole_file(short kind) {
+    struct flock lock {};
+    lock.l_type = kind;
+    lock.l_whence = SEEK_SET;
+    return lock;
+}
+
+}  // namespace
 
 result<UniqueFd> announce_approver(const std::string& directory) {
     const auto place = open_private(directory);
     if (!place) return place.error();
     UniqueFd file(::openat(place->get(), approvers, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file || ::flock(file.get(), LOCK_SH | LOCK_NB) != 0) return error_now();
+    struct flock presence = whole_file(F_RDLCK);
+    if (!file || ::fcntl(file.get(), F_OFD_SETLK, &presence) != 0) return error_now();
     return file;
 }
 
@@ -161,7 +174,9 @@ bool approver_waits(const std::string& directory) {
     const auto place = open_private(directory);
     if (!place) return false;
     const UniqueFd file(::openat(place->get(), approvers, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    // It only looks: a lock that it took would look like an approver to another run, and keep one out.
+    struct flock presence = whole_file(F_WRLCK);
+    return file && ::fcntl(file.get(), F_OFD_GETLK, &presence) == 0 && presence.l_type != F_UNLCK;
 }
 
 result<std::string> read_token(const std::string& directory, const std::string& run) {
