@@ -65,7 +65,7 @@ private:
     calls::IpcObjects ipc_;
     calls::SettingsLocks locks_;
     calls::OpaqueMemories opaque_;
-    std::shared_mutex names_;
+    calls::NameLock names_{container_.names_lock};
     std::string login_file_;
     calls::DecideNeeds deciding_;
     const calls::FileNeeds files_;

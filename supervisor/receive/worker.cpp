@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/process/capabilities.hpp"
 #include "base/test_switch.hpp"
+#include "supervisor/calls/name_lock.hpp"
 #include "supervisor/decide/decide.hpp"
 #include "supervisor/enforce/call_table.hpp"
 #include "supervisor/kernel/acting_identity.hpp"
@@ -109,6 +110,11 @@ void WorkerPool::Worker::answer(calls::Call& context, const Families& families) 
             return calls::deny_failure(context, subject, EPERM, why);
         }
         handler_of(context.entry)(context, families, static_paths_);
+    } catch (const calls::NamesHeld& held) {
+        calls::Subject subject;
+        subject.operations = context.entry.operations;
+        subject.object = rules::FileObject{};
+        calls::deny_failure(context, subject, EAGAIN, held.what());
     } catch (const std::exception&) {
         context.fail(EPERM);
     }

@@ -18,6 +18,7 @@
 #include "agent/guardian.hpp"
 #include "base/process/capabilities.hpp"
 #include "base/process/signals.hpp"
+#include "base/unique_fd.hpp"
 #include "rules/load/load_snapshot.hpp"
 #include "rules/match/rule_set.hpp"
 #include "rules/model/agent.hpp"
@@ -110,6 +111,7 @@ struct Compiled {
     std::shared_ptr<approval::Terminal> terminal;
     /// Keeps on record that a person lets the run make links in a directory.
     approval::AuditApprovalLog::NoteTree note_tree;
+    UniqueFd names_lock;  // where the runs of the user meet (calls/name_lock.hpp); invalid: nowhere
 };
 
 /// The command with everything that the agent needs to become it.

@@ -184,6 +184,7 @@ CHECKS = (
     Mutant("rename-check,carried-in-meanwhile", (),
            test="test_large_trees.py::test_a_secret_goes_to_no_name_beneath_a_moved_deep_directory"),
     Mutant("names-lock", ("race.planted.directory",)),
+    Mutant("names-lock-of-runs", ("race.planted.two_runs",)),
     Mutant("callgate-roots", ("link.workdir_other_directory", "link.tmp_other_directory")),
     Mutant("link-names", ("link.option_symlink", "link.option_rename_link", "link.option_link_link", "link.reserved_symlink")),
     Mutant("denied-links", ("later.git_links", "later.git_links_renamed")),

@@ -42,7 +42,7 @@ struct RunNeeds {
     Sink sink;
     int kills = 0;
     agent::SharedObjects made = agent::SharedObjects::make().value();
-    std::shared_mutex names;
+    calls::NameLock names{-1};
     calls::DecideNeeds decide{.enforced = enforced,
                               .record_mode = plan.record,
                               .sink = sink,

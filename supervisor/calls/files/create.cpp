@@ -47,7 +47,7 @@ void create_name(FileCall& context, const PathArgument& argument, std::optional<
     auto given = read_path_argument(context, argument, context.buffers.path, context.buffers.directory);
     if (!given) return pass_errno(context, given.error().value(), !masked);
     // Locked before the name is resolved: no directory on the way moves until the act.
-    const std::shared_lock<std::shared_mutex> names(context.files.names);
+    const std::shared_lock<NameLock> names(context.files.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return pass_errno(context, place.error().value(), !masked);

@@ -3,13 +3,13 @@
 // An attacker controls both paths, copied once, and may swap what stands at them. Names are judged beneath
 // the pinned directories' own paths; the object of a link is pinned. Never continued: the kernel would read
 // the paths again, and Landlock compares its own rights, not the rules (rules/plan/rename_check.hpp).
-// FileNeeds::names is held exclusively by renames of directories, and by those that could carry a directory
-// to a name beneath which less is allowed. So no name that was judged elsewhere moves before its act, and
-// none is made beneath a directory while its entries are judged. Entries that Landlock alone lets be made
-// wait for no lock. If such entries could be smuggled along, a directory is not moved at all, and a file is
-// moved by its pin.
-// Symbolic links are made and moved by callgate alone, under the same lock. A move to a name that no link may
-// have, or above one, holds it exclusively. So what is moved there is what was looked at.
+// FileNeeds::names is held alone by renames of directories. Those that could carry something to a name
+// beneath which less is allowed hold it alone among all runs of the user. So no name that was judged
+// elsewhere moves before its act, and none is made beneath a directory while its entries are judged. Entries
+// that Landlock alone lets be made wait for no lock. If such entries could be smuggled along, a directory is
+// not moved at all, and a file is moved by its pin. Symbolic links are made and moved by callgate alone,
+// under the same lock. A move to a name that no link may have, or above one, holds it exclusively. So what is
+// moved there is what was looked at.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
@@ -118,16 +118,25 @@ struct Rename {
         return found;
     }
 
-    /// Whether names must not change beneath the moved object until it was moved. While this holds the lock
-    /// alone no grant is forgotten, so `carried` keeps its answer.
-    bool excludes_others() {
+    /// Whether names must not change beneath the moved object until it was moved, by any run. While this
+    /// holds the lock alone no grant is forgotten, so `carried` keeps its answer.
+    bool excludes_runs() {
         const Carried found = carried(context.files.moves, context.files.grants);
         unnoticed = found.there == CarriedEntries::unnoticed;
         const bool reserved =
             check_enabled("reserved-lock") && (context.files.moves.reserves(new_place.path) ||
                                                (exchanges() && context.files.moves.reserves(old_place.path)));
-        return reserved || of_directory() || is_git_config(new_place.path) || moves_lock() ||
+        return reserved || carries_links() || is_git_config(new_place.path) || moves_lock() ||
                found.there != CarriedEntries::impossible || found.back != CarriedEntries::impossible;
+    }
+
+    /// Whether a link in a moved directory could get a name that no link may have.
+    [[nodiscard]] bool carries_links() const {
+        const rules::RenameCheck& moves = context.files.moves;
+        const auto to = [&moves](const Place& from, const Place& to) {
+            return !moves.reserved_beneath(to.path).empty() || moves.may_carry_links(from.path, to.path);
+        };
+        return of_directory() && (to(old_place, new_place) || (exchanges() && to(new_place, old_place)));
     }
 
     [[nodiscard]] bool moves_lock() const {
@@ -317,8 +326,9 @@ void handle_rename(FileCall& context) {
     }
 
     // Names are resolved under the lock, so that none moves until the act.
-    std::shared_lock<std::shared_mutex> shared(context.files.names);
-    std::unique_lock<std::shared_mutex> alone(context.files.names, std::defer_lock);
+    std::shared_lock<NameLock> shared(context.files.names);
+    std::unique_lock<NameLock> alone(context.files.names, std::defer_lock);
+    std::unique_lock<NameLock::OfRuns> of_runs(context.files.names.of_runs(), std::defer_lock);
     for (;;) {
         auto old_place = resolve_place(given_old->request(context.thread(), Follow::no));
         if (!old_place) return context.fail(old_place.error().value());
@@ -334,7 +344,13 @@ void handle_rename(FileCall& context) {
             return result == 0 ? static_cast<void>(context.call.succeed(0)) : context.fail(errno);
         }
         const int wrong = rename.look();
-        if (wrong == 0 && rename.excludes_others() && !alone.owns_lock() && check_enabled("names-lock")) {
+        if (wrong == 0 && rename.excludes_runs() && !of_runs && check_enabled("names-lock")) {
+            if (shared) shared.unlock();
+            if (alone) alone.unlock();
+            of_runs.lock();
+            continue;
+        }
+        if (wrong == 0 && !alone && !of_runs && rename.of_directory() && check_enabled("names-lock")) {
             shared.unlock();
             alone.lock();
             continue;
@@ -358,7 +374,7 @@ void handle_link(FileCall& context) {
     audit::CallInput input = given_old->text->empty() ? audit::CallInput{} : input_of(*given_old);
     input.second_path = *given_new->text;
 
-    const std::shared_lock<std::shared_mutex> names(context.files.names);
+    const std::shared_lock<NameLock> names(context.files.names);
     const auto object = given_old->text->empty()
                             ? describe(std::move(given_old->base))
                             : resolve_object(given_old->request(context.thread(), follow));

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 
@@ -16,6 +15,7 @@
 #include "supervisor/calls/call.hpp"
 #include "supervisor/calls/create_file.hpp"
 #include "supervisor/calls/files/static_paths.hpp"
+#include "supervisor/calls/name_lock.hpp"
 
 namespace callgate::calls {
 
@@ -28,9 +28,8 @@ struct FileNeeds {
     const rules::Plan& plan;
     const rules::StaticGrants& grants;
     const rules::RenameCheck& moves;
-    /// Held shared from judging a name to acting on it, exclusively by renames of directories: no directory
-    /// moves between the two.
-    std::shared_mutex& names;
+    /// Held from judging a name to acting on it: no directory moves between the two (name_lock.hpp).
+    NameLock& names;
     /// Set if Landlock forbids callgate's own threads to move anything to another directory (ABI 1).
     CrossDirectoryRename* cross_directory_rename = nullptr;
     pid_t guardian = -1;

@@ -252,7 +252,7 @@ Opening::Next Opening::existing(Object object) {
 
 Opening::Next Opening::absent() {
     // Locked before the name is resolved: no directory on the way moves until the act.
-    const std::shared_lock<std::shared_mutex> names(context_.files.names);
+    const std::shared_lock<NameLock> names(context_.files.names);
     auto place = resolve_creation(given_.request(context_.thread(), wanted_.follow(), wanted_.resolve));
     if (!place && place.error().value() == EEXIST) return Next::again;
     const OperationSet operations = wanted_.on_new() | (place ? create_file(place->path) : OperationSet());

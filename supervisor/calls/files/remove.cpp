@@ -39,8 +39,8 @@ void remove_name(FileCall& context, int flags) {
         read_path_argument(context, context.entry.first, context.buffers.path, context.buffers.directory);
     if (!given) return pass_errno(context, given.error().value(), true);
     // Locked before the name is resolved: no directory on the way moves until the act.
-    std::shared_lock<std::shared_mutex> names(context.files.names);
-    std::unique_lock<std::shared_mutex> alone(context.files.names, std::defer_lock);
+    std::shared_lock<NameLock> names(context.files.names);
+    std::unique_lock<NameLock> alone(context.files.names, std::defer_lock);
     auto place = resolve_place(given->request(context.thread(), Follow::no));
     const bool lock = place && is_settings_lock(context.needs.enforced.rules, place->path);
     if (lock) {

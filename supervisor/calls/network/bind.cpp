@@ -162,7 +162,7 @@ void bind_path(NetworkCall& context, PinnedSocket& socket, const SocketAddress& 
     const auto given = unix_path(context, path);
     if (!given) return refuse(context, socket, given.error().value());
     // Alone: the run gives the name to no other socket until it is known which one was bound.
-    const std::unique_lock<std::shared_mutex> alone(context.network.names);
+    const std::unique_lock<NameLock> alone(context.network.names);
     const auto place = resolve_place(given->request(context.thread(), Follow::no));
     if (!context.call.waiting()) return;
     if (!place) return refuse(context, socket, place.error().value());

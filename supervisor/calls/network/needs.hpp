@@ -1,9 +1,8 @@
 // The needs of the handlers of sockets.
 #pragma once
 
-#include <shared_mutex>
-
 #include "supervisor/calls/call.hpp"
+#include "supervisor/calls/name_lock.hpp"
 #include "supervisor/calls/network/bound_names.hpp"
 #include "supervisor/names/asker.hpp"
 
@@ -23,7 +22,7 @@ class ReservedName;
 class Refusals;
 
 struct NetworkNeeds {
-    std::shared_mutex& names;  // FileNeeds::names
+    NameLock& names;  // FileNeeds::names
     BoundNames bound_names{};
     OwnServers* own_servers = nullptr;   // null: no rule is about servers of the run's own
     OwnSockets* own_sockets = nullptr;   // null: every socket that the rules allow is connected to

@@ -80,7 +80,7 @@ Result<UnixPeer> find_unix_peer(NetworkCall& context, const std::string& name) {
     auto given = unix_path(context, name);
     if (!given) return given.error();
     // A bind holds it alone from the new name until the socket is known as the run's own.
-    std::shared_lock<std::shared_mutex> bound(context.network.names, std::defer_lock);
+    std::shared_lock<std::shared_mutex> bound(context.network.names.in_run(), std::defer_lock);
     if (context.network.own_sockets != nullptr) bound.lock();
     auto object = resolve_object(given->request(context.thread(), Follow::yes));
     if (!object) return object.error();

@@ -10,7 +10,7 @@ from cases.worlds.descriptors import Inherited, NotNamed, Received
 from cases.worlds.execution import JudgedRace
 from cases.worlds.listeners import RacedReach, UnixReach, tcp, udp
 from cases.worlds.place import Door, ExecRace, Place, Race, contested
-from cases.worlds.races import OtherObject, Planted, PlantedMeanwhile, PlantedRace
+from cases.worlds.races import OtherObject, Planted, PlantedByAnotherRun, PlantedMeanwhile, PlantedRace
 
 PARAGRAPH = "Races on names"
 ABI = frozenset({"abi"})
@@ -95,6 +95,7 @@ CASES = [
       for operation, racer in (("openat", "symlink"), ("openat", "thread"), ("creat", "vanish"), ("truncate", "leaf"), ("rename", "exchange"))),
     Case("race.recorded.identity", OtherObject("identity", "own", more=contested)),
     Case("race.planted.directory", PlantedRace()),
+    Case("race.planted.two_runs", PlantedByAnotherRun()),
     # These race an execve by a process that shares the caller's descriptors and working directory.
     *(Case(f"race.judged.{operation}.{racer}", JudgedRace(operation, racer))
       for operation, racer in (("execveat", "dup2"), ("execveat", "cwd"), ("exec", "cwd"))),

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,31 @@ class PlantedRace(Attack):
     def twin(self, scene: Scene) -> Outcome:
         twin = scene.kept.get("twin", 0)
         return check({"no directory could be moved": twin == 0}, f"{twin} moved", scene.kept.get("describe", ""))
+
+
+@dataclasses.dataclass(frozen=True)
+class PlantedByAnotherRun(PlantedRace):
+    """The same by two runs in one directory, each with a callgate of its own."""
+
+    def play(self, scene: Scene, supervised: bool) -> tuple[int, int, harness.Result]:
+        place = Place(scene.box)
+        place.rebuild()
+        carriers, projects = (scene.box.directory(place.free / name) for name in ("carriers", "projects"))
+        meeting = scene.box.file(place.free / "meeting", b"")
+        rounds = RACE_ROUNDS * scene.factor
+        budget = scene.milliseconds * (HELD_FACTOR if supervised else 1)  # a round of two runs takes long
+        more = [str(one) for one in (meeting, carriers, projects, budget, rounds, 0 if supervised else ENOUGH_WINS)]
+        move, plant = ([scene.box.program("attack_two_runs"), role, *more] for role in ("move", "plant"))
+        rules = hooks_rules(place, "projects/*/.hooks/x", *contested(place))
+        if supervised:
+            line, _ = scene.box.command(plant, rules, list(scene.options))
+            other = scene.box.start(line, stdin=subprocess.DEVNULL)
+            result = scene.supervised(move, rules)
+        else:
+            other = scene.box.start(plant, stdin=subprocess.DEVNULL)
+            result = scene.bare(move)
+        other.wait(harness.DEADLINE)
+        return len(list(projects.glob("*/.hooks/x"))), wins(result)[1], result
 
 
 @dataclasses.dataclass(frozen=True)
