@@ -109,7 +109,7 @@ bool NameLock::others_turn() const {
 
 void NameLock::leave_to_others(std::int64_t held_ns) const {
     const std::int64_t until_ns = monotonic_ns() + held_ns;
-    // Where the disk is full nobody is kept out for long all the same: who waits looks often.
+    // A full disk keeps nobody out for long: who waits looks often.
     static_cast<void>(::pwrite(file_, &until_ns, sizeof until_ns, 0));
 }
 
