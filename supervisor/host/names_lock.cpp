@@ -9,7 +9,7 @@
 namespace callgate {
 
 Expected<UniqueFd> open_names_lock(const std::string& state) {
-    const std::string path = state + "/names-lock";
+    const std::string path = state + "/name-lock";
     constexpr int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     UniqueFd file(::open(path.c_str(), flags, 0600));
     struct stat status {};

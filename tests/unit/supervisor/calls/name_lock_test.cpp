@@ -119,7 +119,7 @@ TEST_SUITE("the lock of names") {
 
     TEST_CASE("its file is no link") {
         const tests::TemporaryDirectory state;
-        REQUIRE(::symlink("elsewhere", (state / "names-lock").c_str()) == 0);
+        REQUIRE(::symlink("elsewhere", (state / "name-lock").c_str()) == 0);
         CHECK_FALSE(open_names_lock(state.path).has_value());
     }
 }
