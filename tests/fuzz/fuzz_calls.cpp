@@ -182,7 +182,7 @@ void run_call(const enforce::CallEntry& entry, const kernel::Notification& notif
                               .guardian = 1,
                               .uid = ::geteuid(),
                               .kill_tree = [] {}};
-    std::shared_mutex names;
+    calls::NameLock names(-1);
     const calls::FileNeeds files{
         .plan = here.plan, .grants = here.grants, .moves = here.moves, .names = names, .guardian = 1};
     const calls::ExecNeeds exec{here.plan, here.grants, decide};
