@@ -139,6 +139,19 @@ std::optional<std::string> allowing_option(const rules::Object& object, Operatio
            (endpoint.protocol == rules::Protocol::udp ? "/udp" : "");
 }
 
+/// R picks a port anew for each cluster of workers (`parallel::makeCluster`), so the option is for all of
+/// them. "" for every other program and port.
+std::string option_for_picked_port(const rules::Object& object, OperationSet operations,
+                                   std::string_view program) {
+    constexpr std::uint16_t first = 11000, last = 11999;
+    const auto* const endpoint = std::get_if<rules::Endpoint>(&object);
+    if (endpoint == nullptr || operations != OperationSet(rules::Operation::bind) ||
+        !program.ends_with("/bin/exec/R") || endpoint->protocol != rules::Protocol::tcp ||
+        !rules::is_any(endpoint->address) || endpoint->port < first || endpoint->port > last)
+        return {};
+    return "--bind " + std::to_string(first) + '-' + std::to_string(last);
+}
+
 std::optional<std::string> except_option(const rules::Rule& rule, const rules::Object& object) {
     if (rule.built_in) return std::nullopt;
     const std::optional<std::string> pattern = exception_pattern(object);
@@ -245,6 +258,8 @@ std::string offered_hint(const Decision& decision, const rules::RuleSet* rules, 
         std::string profile = offered_profile(object, decision.caller.executable, *rules);
         if (profile.empty()) profile = offered_profile(object, found.not_allowed, *rules, home);
         if (!profile.empty()) return "-p " + profile;
+        std::string picked = option_for_picked_port(object, found.not_allowed, decision.caller.executable);
+        if (!picked.empty()) return picked;
     }
     std::string option = hint(decision, *rules);
     if (!found.restricting.empty() || option.empty()) return option;

@@ -95,6 +95,13 @@ cat /sys/class/net/lo/mtu ## \d
 mkdir -p ${XDG_STATE_HOME:-state}/tool && echo kept ## kept
 ls ~/.npm/_logs 2>&1 || true ## No such file|old
 ls /sys/bus/pci/devices >/dev/null 2>&1; echo looked ## looked
+ls /sys/bus/cpu/devices >/dev/null 2>&1; echo looked ## looked
+ls ~/.local/share/nvim/site/pack 2>/dev/null; echo looked ## looked
+ls ~/.terraform.d ## checkpoint_signature
+cat ~/.terraform.d/checkpoint_signature 2>/dev/null; echo looked ## looked ## terraform\.d/checkpoint_signature .* base\.cloud
+cat ~/.config/gcloud/active_config ~/.config/gcloud/configurations/config_default 2>&1 || true ## No such file|default ## gcloud/(active_config|configurations/config_default) .* base\.gcloud
+cat ~/.keras/keras.json ## epsilon
+cat ~/.nimble/pkgs2/thing/thing.nim ## 42
 cat ~/.ghc/ghci_history 2>/dev/null; (: >> ~/.ghc/ghci_history) 2>/dev/null; echo on ## on
 python3 -c 'import socket; print(socket.socket(socket.AF_UNIX).connect_ex("\0/tmp/x/cache/broadway1.socket"))' ## 111
 (: > ../_tmp_12_3a) 2>/dev/null; echo probed ## probed
@@ -299,6 +306,8 @@ START_UP_FILES = (".notes .profile .python_history .bashrc .bash_profile .inputr
                   ".screenrc .ghc/ghci_history .curlrc .wgetrc .toprc .sqliterc .config/fish/config.fish .config/procps/toprc").split()
 # Settings of tools, which a run reads, some without the credentials in them; and gems of the user's own.
 SETTINGS = {
+    ".keras/keras.json": '{"epsilon": 1e-07}\n', ".nimble/pkgs2/thing/thing.nim": "echo 42\n", ".local/share/nvim/site/pack/x": "",
+    ".terraform.d/checkpoint_signature": "", ".config/gcloud/active_config": "default", ".config/gcloud/configurations/config_default": "[core]\n",
     ".gemrc": ":sources:\n- https://me:hunter2@gems.example.org/\n", ".bundle/config": '---\nBUNDLE_JOBS: "3"\nBUNDLE_GEMS__EXAMPLE__ORG: "me:hunter2"\n',
     ".config/composer/config.json": '{"config": {"process-timeout": 77, "github-oauth": {"github.com": "hunter2"}}}', ".config/composer/composer.json": "{}",
     ".config/composer/auth.json": "{}", ".npm/_logs/old": "", ".proverc": "-Q\n", ".perldb": "", ".irbrc": "", ".rdbgrc": "", ".pryrc": "",
@@ -431,6 +440,14 @@ def test_a_place_that_is_missing_is_told_after_a_failure(desk, box):
     went_on = desk.run(["sh", "-c", f'python3 -c "{make}" 2>/dev/null; echo on'])
     assert went_on.text == "on\n" and went_on.errors == "" and went_on.report["quiet_denials"] == 1, went_on.describe()
     assert desk.run(["python3", "-c", make], options=["--private-home"]).code == 0
+
+
+def test_terraform_and_keras_go_on_where_their_directories_are_missing(box):
+    make = ["sh", "-c", "mkdir ~/.keras ~/.terraform.d 2>/dev/null; echo on"]
+    places = box.home / ".keras", box.home / ".terraform.d"
+    result = box.run(make, None, options=["--ask", "never"])
+    assert result.text == "on\n" and result.errors == "" and not any(one.exists() for one in places), result.describe()
+    assert box.run(make, supervised=False, cwd=box.tree).text == "on\n" and all(one.exists() for one in places), "the control"
 
 
 def test_a_cargo_that_cannot_keep_what_it_downloads_is_told_which_profile_lets_it(desk):

@@ -317,6 +317,29 @@ TEST_CASE("a port that a server tried on loopback too is one line, and the optio
           std::string::npos);
 }
 
+TEST_CASE("R picks another port for each cluster of workers, and the option is for all of them") {
+    const auto option = [](const char* program, const char* address, std::uint16_t port,
+                           rules::Protocol protocol = rules::Protocol::tcp) {
+        Decision decision = denied_endpoint(address, port, protocol, Operation::bind);
+        decision.caller.executable = program;
+        RunReport report;
+        report.use_rules(std::make_shared<rules::RuleSet>(std::vector<rules::Rule>{}, Action::deny),
+                         "/home/u");
+        report.note(decision);
+        const std::string footer = report.footer(facts, exited(1), true);
+        const std::string_view words = "allow with: ";
+        const std::size_t at = footer.find(words);
+        return at == std::string::npos ? "" : footer.substr(at + words.size());
+    };
+    const char* const program = "/usr/lib/R/bin/exec/R";
+    CHECK(option(program, "0.0.0.0", 11000) == "--bind 11000-11999\n");
+    CHECK(option(program, "0.0.0.0", 11999) == "--bind 11000-11999\n");
+    CHECK(option(program, "0.0.0.0", 12000) == "--bind 12000\n");
+    CHECK(option(program, "127.0.0.1", 11255) == "--bind 127.0.0.1:11255\n");
+    CHECK(option(program, "0.0.0.0", 11255, rules::Protocol::udp) == "--bind 11255/udp\n");
+    CHECK(option("/usr/bin/python3.11", "0.0.0.0", 11255) == "--bind 11255\n");
+}
+
 TEST_CASE("a name with a long number, and a socket with a hash, are named by their pattern at once") {
     const auto option = [](Decision decision) {
         RunReport report;
