@@ -26,7 +26,7 @@ std::string in_base64(std::string_view bytes) {
     return std::string(encoded.view());
 }
 
-/// What protobuf leaves out: a text without content. (json's own empty() is false for every text.)
+/// A text without content is what protobuf leaves out. (json's own empty() is false for every text.)
 bool is_empty_text(const json& value) {
     return value.is_string() && value.get_ref<const std::string&>().empty();
 }
