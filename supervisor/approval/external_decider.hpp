@@ -32,7 +32,7 @@ public:
         return id_ == id && run_ == run;
     }
     [[nodiscard]] const std::string& run() const { return run_; }
-    /// The end of its output that is read; -1 if no program runs.
+    /// The end of its output that is read, or the program itself once that is closed; -1 if none runs.
     [[nodiscard]] int descriptor() const { return output_ ? output_.get() : -1; }
     [[nodiscard]] bool overdue(std::int64_t now_ns) const;
 

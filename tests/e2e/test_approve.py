@@ -335,7 +335,8 @@ DECIDE = ["import json, sys", "ask = json.load(sys.stdin)"]
     (["print('allow')"], "1\n"), (["print('{}')"], "1\n"), (["pass"], "1\n"),
     (["print('{\"verdict\": \"allow\"}', flush=True)", "raise SystemExit(1)"], "1\n"),
     (["import os", "while True: os.write(1, b'x' * 65536)"], "1\n"),
-], ids=["allow", "deny", "word", "empty", "silent", "failed", "endless"])
+    (["import os", "print('{\"verdict\": \"allow\"}', flush=True)", "os.close(1)", "sum(range(10**7))"], "asked content0\n"),
+], ids=["allow", "deny", "word", "empty", "silent", "failed", "endless", "closed"])
 def test_a_program_decides_and_what_is_not_understood_denies(room, lines, out):
     program = policy(room, *lines)
     run = run_in(room, f"cat {room.file}; echo $?")
@@ -355,6 +356,23 @@ def test_a_program_that_is_silent_denies_in_time(room):
     process = box.start(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=box.environment(runtime(box)))
     assert process.communicate(timeout=harness.DEADLINE)[0] == b"1\n"
     decider.send_signal(signal.SIGTERM)
+    assert decider.wait(harness.DEADLINE) == 0
+
+
+def test_a_program_that_closes_its_output_and_stays_keeps_nobody_waiting(room):
+    program = policy(room, "import os, signal, sys", "print('{\"verdict\": \"allow\"}', flush=True)", "os.close(1)",
+                     f"open({str(room.box.root / 'closed')!r}, 'w')", "signal.pause()")
+    box = room.box
+    run = run_in(room, f"cat {room.file}; echo $?")
+    approve = [str(box.callgate), "approve", "--exec"]
+    decider = box.start([*approve, program], stdin=subprocess.DEVNULL, env=box.environment(runtime(box)))
+    (stays,) = harness.until(lambda: (box.root / "closed").exists() and harness.children(decider.pid), "the program has answered")
+    decider.send_signal(signal.SIGTERM)
+    assert decider.wait(harness.DEADLINE) == 0 and not harness.alive(stays)
+    allows = policy(room, "print('{\"verdict\": \"allow\"}')")
+    decider = box.start([*approve, allows, "--once"], stdin=subprocess.DEVNULL, env=box.environment(runtime(box)))
+    result = run.end()
+    assert result.text == "asked content0\n", result.describe()
     assert decider.wait(harness.DEADLINE) == 0
 
 
