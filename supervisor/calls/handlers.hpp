@@ -10,9 +10,9 @@ struct ProcessCall;
 struct IpcCall;
 
 // files/open.cpp
+void handle_terminal_peer(FileCall& context);
 void handle_open(FileCall& context);
 void handle_openat2(FileCall& context);
-void handle_terminal_peer(FileCall& context);
 
 // files/create.cpp
 void handle_mkdir(FileCall& context);

@@ -355,4 +355,4 @@ def test_no_place_of_callgates_own_is_needed(box, unset):
     assert (process.returncode, out.split()[-1:], err) == (0, [b"out"], b"")
     report = json.loads((box.tree / "report").read_text())
     assert report["audit"] is None and [one["object"] for one in report["denials"]] == ["/etc/shadow"], report
-    assert sorted(one.name for one in box.state.rglob("*") if not one.is_dir()) in ([], ["link-roots", "pointer-roots"])
+    assert sorted(one.name for one in box.state.rglob("*") if not one.is_dir()) in ([], ["link-roots", "name-lock", "pointer-roots"])

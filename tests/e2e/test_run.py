@@ -302,7 +302,7 @@ def test_the_report_is_written_to_a_file_too_whatever_the_end(box):
 def test_without_audit_nothing_is_kept(box):
     result = shell(box, "echo x", audit=False, options=["--no-audit"])
     assert result.code == 0 and result.report["audit"] is None, result.describe()
-    assert sorted(one.name for one in box.state.rglob("*") if not one.is_dir()) == ["link-roots", "pointer-roots"]
+    assert sorted(one.name for one in box.state.rglob("*") if not one.is_dir()) == ["link-roots", "name-lock", "pointer-roots"]
 
 
 def test_the_log_lies_in_the_state_directory_for_its_owner_only(box):

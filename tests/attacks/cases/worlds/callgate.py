@@ -417,7 +417,7 @@ class StateReached(Attack):
         state = box.directory(box.tree / "guarded")
         result = scene.supervised(self.script(scene, state), contested(box), env={"XDG_STATE_HOME": str(state)}, audit=False)
         log = Path(result.report["audit"]["file"]) if result.report else state
-        whole = log.is_file() and sorted(os.listdir(state / "callgate")) == sorted([log.name, "link-roots", "pointer-roots"])
+        whole = log.is_file() and sorted(os.listdir(state / "callgate")) == sorted([log.name, "link-roots", "name-lock", "pointer-roots"])
         return check({"the log was printed": b"run.start" in result.out, "something was made, moved or removed": not whole,
                       "records are missing": whole and len(harness.read_log(log)) != result.report["audit"]["records"]},  # type: ignore[index]
                      "untouched", result.describe())
