@@ -183,7 +183,7 @@ private:
         add(socket_call, {equals(0, AF_ALG)}, refuse(EAFNOSUPPORT), &refused::kernel_crypto);
         add(socket_call, {}, refuse(EAFNOSUPPORT), &refused::families);
         for (const std::uint64_t family :
-             {AF_INET, AF_INET6})  // no kernel makes such a pair: nothing is lost
+             {std::uint64_t{AF_INET}, std::uint64_t{AF_INET6}})  // no kernel makes such a pair
             add(socketpair_call, {equals(0, family)}, refuse(EOPNOTSUPP));
         add(socketpair_call, {}, refuse(EAFNOSUPPORT), &refused::families);
     }

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/test_switch.hpp"
+#include "rules/model/address.hpp"
 
 namespace callgate {
 
