@@ -528,7 +528,8 @@ def test_a_container_among_the_processes_of_another_does_not_start(made, runtime
         assert ("ended it" in said) != supervised and (code == 0) != supervised, said
         if supervised:
             agent.await_line("it has the PID namespace of another container")
-            assert agent.run(runtime, "sleep 1000 & " + ends) == (0, "ended it\n")  # the twin
+            begun = "sleep 1000 & until busybox killall -q -0 sleep; do :; done; "
+            assert agent.run(runtime, begun + ends) == (0, "ended it\n")  # the twin
             subprocess.run([*agent.room, runtime, "kill", first.args[-1], "KILL"], check=True, capture_output=True)  # type: ignore[index]
         said = first.communicate("", timeout=harness.DEADLINE)[0]
         assert ("woken" in said) != supervised, said
