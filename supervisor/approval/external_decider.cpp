@@ -52,13 +52,14 @@ std::optional<ProgramAnswer> ExternalDecider::take() {
         text_.append(bytes, static_cast<std::size_t>(got));
         return std::nullopt;
     }
-    if (got > 0) ::kill(pid_, SIGKILL);
     int status = 1;
-    const pid_t ended = ::waitpid(pid_, &status, got > 0 ? 0 : WNOHANG);
-    if (ended == 0) {  // it goes on without its output: what is waited for now is its end
-        output_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
-        if (output_) return std::nullopt;
-        end();
+    if (::waitpid(pid_, &status, WNOHANG) == 0) {
+        if (got <= 0) {  // it goes on without its output: what is waited for now is its end
+            output_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+            if (output_) return std::nullopt;
+        }
+        ::kill(pid_, SIGKILL);
+        ::waitpid(pid_, &status, 0);
     }
     pid_ = -1;
     return parse_program_answer(status == 0 ? text_ : "");

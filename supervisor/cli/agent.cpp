@@ -36,7 +36,7 @@
 #include "supervisor/container/joining.hpp"
 #include "supervisor/container/oci_profile.hpp"
 #include "supervisor/host/host.hpp"
-#include "supervisor/host/names_lock.hpp"
+#include "supervisor/host/name_lock_file.hpp"
 #include "supervisor/run/setup_error.hpp"
 
 namespace callgate::cli {
@@ -136,8 +136,8 @@ std::string supervise_container(const Agent& agent, ProcessState& state, Outside
     const Expected<Place> place = Place::of(state.process, state.first);
     if (!place) throw Failure(place.error().text);
     const std::unique_ptr<audit::Log> log = open_log_of(agent, outside.run);
-    const Expected<UniqueFd> names_lock = open_names_lock(agent.logs);
-    if (!names_lock) throw Failure(names_lock.error().text);
+    const Expected<UniqueFd> name_lock = open_name_lock_file(agent.logs);
+    if (!name_lock) throw Failure(name_lock.error().text);
     if (const Expected<void> entered = place->enter(); !entered) throw Failure(entered.error().text);
     const ContainerRules rules = load_rules_of(agent, text, state.rules, true);
     if (rules.plan.notify_only_execute && place->has_own_users())
@@ -156,7 +156,7 @@ std::string supervise_container(const Agent& agent, ProcessState& state, Outside
                       .meeting = outside.meeting,
                       .log = log.get(),
                       .asking = agent.asks() ? &outside.asking : nullptr,
-                      .names_lock = names_lock->get()},
+                      .name_lock = name_lock->get()},
                      std::move(listener));
 }
 

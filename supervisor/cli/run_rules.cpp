@@ -16,7 +16,7 @@
 #include "supervisor/host/built_in_rules.hpp"
 #include "supervisor/host/link_record.hpp"
 #include "supervisor/host/listing_record.hpp"
-#include "supervisor/host/names_lock.hpp"
+#include "supervisor/host/name_lock_file.hpp"
 #include "supervisor/nested/outer_run.hpp"
 
 namespace callgate::cli {
@@ -109,10 +109,10 @@ void settle_links(const RequestedRun& requested, LinkedPaths linked, Compiled& c
         if (!all)
             throw Failure(all.error().text + "; without that record no later run could be safe from links");
         roots = std::move(*all);
-        Expected<UniqueFd> names_lock = open_names_lock(state);
-        if (!names_lock)
-            throw Failure(names_lock.error().text + "; without it another run could make names meanwhile");
-        compiled.names_lock = std::move(*names_lock);
+        Expected<UniqueFd> name_lock = open_name_lock_file(state);
+        if (!name_lock)
+            throw Failure(name_lock.error().text + "; without it another run could make names meanwhile");
+        compiled.name_lock = std::move(*name_lock);
         compiled.note_tree = [state](const std::string& directory) {
             rules::LinkRoots tree;
             tree.add(directory);

@@ -65,7 +65,7 @@ private:
     calls::IpcObjects ipc_;
     calls::SettingsLocks locks_;
     calls::OpaqueMemories opaque_;
-    calls::NameLock names_{container_.names_lock};
+    calls::NameLock names_{container_.name_lock};
     std::string login_file_;
     calls::DecideNeeds deciding_;
     const calls::FileNeeds files_;

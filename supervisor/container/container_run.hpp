@@ -33,7 +33,7 @@ struct Container {
     const UniqueFd& meeting;    // processes that the runtime adds are handed over there (joining.hpp)
     audit::Log* log = nullptr;  // null: none is kept
     Asking* asking = nullptr;   // null: nobody answers questions
-    int names_lock = -1;        // of the agent's containers (calls/name_lock.hpp); -1: none
+    int name_lock = -1;         // of the agent's containers (calls/name_lock.hpp); -1: none
 };
 
 /// The filter of the rules. Its profile is what the runtime installs (oci_profile.hpp).

@@ -172,8 +172,8 @@ private:
             if (plan_.unix_datagram) {
                 add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, then);
             }
-            if (call ==
-                socketpair_call) {  // of sockets that send to each other alone (calls/network/socket.cpp)
+            if (call == socketpair_call) {
+                // Such sockets send to each other alone (calls/network/socket.cpp).
                 add(call, {equals(0, AF_UNIX), equals(1, SOCK_DGRAM, socket_type_mask)}, notify);
             }
             add(call, {equals(0, AF_UNIX)}, refuse(EPROTONOSUPPORT), &refused::unix_datagram);
@@ -182,9 +182,9 @@ private:
         add(socket_call, {equals(0, AF_NETLINK)}, refuse(EPROTONOSUPPORT), &refused::netlink);
         add(socket_call, {equals(0, AF_ALG)}, refuse(EAFNOSUPPORT), &refused::kernel_crypto);
         add(socket_call, {}, refuse(EAFNOSUPPORT), &refused::families);
-        for (const std::uint64_t family :
-             {std::uint64_t{AF_INET}, std::uint64_t{AF_INET6}})  // no kernel makes such a pair
-            add(socketpair_call, {equals(0, family)}, refuse(EOPNOTSUPP));
+        // No kernel makes such a pair: nothing is lost.
+        add(socketpair_call, {equals(0, AF_INET)}, refuse(EOPNOTSUPP));
+        add(socketpair_call, {equals(0, AF_INET6)}, refuse(EOPNOTSUPP));
         add(socketpair_call, {}, refuse(EAFNOSUPPORT), &refused::families);
     }
 

@@ -111,7 +111,7 @@ struct Compiled {
     std::shared_ptr<approval::Terminal> terminal;
     /// Keeps on record that a person lets the run make links in a directory.
     approval::AuditApprovalLog::NoteTree note_tree;
-    UniqueFd names_lock;  // where the runs of the user meet (calls/name_lock.hpp); invalid: nowhere
+    UniqueFd name_lock;  // where the runs of the user meet (calls/name_lock.hpp); invalid: nowhere
 };
 
 /// The command with everything that the agent needs to become it.

@@ -99,7 +99,7 @@ private:
     std::optional<kernel::KeptSockets> kept_sockets_;  // if descriptors cannot be copied from the run
     EventLoop loop_;
     std::optional<LogSync> sync_;
-    calls::NameLock names_{given_.compiled.names_lock.get()};
+    calls::NameLock names_{given_.compiled.name_lock.get()};
     std::optional<calls::Parties> parties_;  // if the rules know parties
     calls::DecideNeeds deciding_;
     std::string login_file_;  // set before the workers start

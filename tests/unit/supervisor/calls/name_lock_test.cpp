@@ -9,7 +9,7 @@
 #include <shared_mutex>
 #include <thread>
 
-#include "supervisor/host/names_lock.hpp"
+#include "supervisor/host/name_lock_file.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 using namespace callgate;
@@ -28,7 +28,7 @@ struct Runs {
           first(first_file.get(), patience),
           second(second_file.get(), patience) {}
     UniqueFd opened() const {
-        Expected<UniqueFd> file = open_names_lock(state.path);
+        Expected<UniqueFd> file = open_name_lock_file(state.path);
         REQUIRE(file.has_value());
         return std::move(*file);
     }
@@ -120,6 +120,6 @@ TEST_SUITE("the lock of names") {
     TEST_CASE("its file is no link") {
         const tests::TemporaryDirectory state;
         REQUIRE(::symlink("elsewhere", (state / "name-lock").c_str()) == 0);
-        CHECK_FALSE(open_names_lock(state.path).has_value());
+        CHECK_FALSE(open_name_lock_file(state.path).has_value());
     }
 }

@@ -317,19 +317,23 @@ TEST_CASE("a port that a server tried on loopback too is one line, and the optio
           std::string::npos);
 }
 
+/// The option that the footer offers where nothing else was denied.
+std::string offered(const Decision& decision) {
+    RunReport report;
+    report.use_rules(std::make_shared<rules::RuleSet>(std::vector<rules::Rule>{}, Action::deny), "/home/u");
+    report.note(decision);
+    const std::string footer = report.footer(facts, exited(1), true);
+    const std::string_view words = "allow with: ";
+    const std::size_t at = footer.find(words);
+    return at == std::string::npos ? "" : footer.substr(at + words.size());
+}
+
 TEST_CASE("R picks another port for each cluster of workers, and the option is for all of them") {
     const auto option = [](const char* program, const char* address, std::uint16_t port,
                            rules::Protocol protocol = rules::Protocol::tcp) {
         Decision decision = denied_endpoint(address, port, protocol, Operation::bind);
         decision.caller.executable = program;
-        RunReport report;
-        report.use_rules(std::make_shared<rules::RuleSet>(std::vector<rules::Rule>{}, Action::deny),
-                         "/home/u");
-        report.note(decision);
-        const std::string footer = report.footer(facts, exited(1), true);
-        const std::string_view words = "allow with: ";
-        const std::size_t at = footer.find(words);
-        return at == std::string::npos ? "" : footer.substr(at + words.size());
+        return offered(decision);
     };
     const char* const program = "/usr/lib/R/bin/exec/R";
     CHECK(option(program, "0.0.0.0", 11000) == "--bind 11000-11999\n");
@@ -341,17 +345,7 @@ TEST_CASE("R picks another port for each cluster of workers, and the option is f
 }
 
 TEST_CASE("a name with a long number, and a socket with a hash, are named by their pattern at once") {
-    const auto option = [](Decision decision) {
-        RunReport report;
-        report.use_rules(std::make_shared<rules::RuleSet>(std::vector<rules::Rule>{}, Action::deny),
-                         "/home/u");
-        report.note(decision);
-        const std::string footer = report.footer(facts, exited(1), true);
-        const std::string_view words = "allow with: ";
-        const std::size_t at = footer.find(words);
-        return at == std::string::npos ? "" : footer.substr(at + words.size());
-    };
-    const auto created = [&](const char* path) { return option(denied(path, nullptr, Operation::create)); };
+    const auto created = [&](const char* path) { return offered(denied(path, nullptr, Operation::create)); };
     CHECK(created("/tmp/temp_1795857151.81-24308-155768060011863") == "--write 'glob:/tmp/temp_*'\n");
     CHECK(created("/tmp/gradle_fs_probing14171581736294627615.tmp") ==
           "--write 'glob:/tmp/gradle_fs_probing*.tmp'\n");
@@ -361,9 +355,9 @@ TEST_CASE("a name with a long number, and a socket with a hash, are named by the
           "/tmp/tooldeadbeefdeadbeef0", "/tmp/tool-deadbeefdeadbeef"})
         CHECK(created(path) == "--write " + std::string(path) + "\n");
     const char* const pipe = "/tmp/OSL_PIPE_1001_SingleOfficeIPC_17f06c3b7bb59b3601f1b514690b21b";
-    CHECK(option(denied_socket(pipe, Operation::bind)) ==
+    CHECK(offered(denied_socket(pipe, Operation::bind)) ==
           "--bind 'unix:glob:/tmp/OSL_PIPE_*_SingleOfficeIPC_*'\n");
-    CHECK(option(denied_socket(pipe)) == "--connect unix:" + std::string(pipe) + "\n");
+    CHECK(offered(denied_socket(pipe)) == "--connect unix:" + std::string(pipe) + "\n");
 }
 
 TEST_CASE("the read of a program that may not be executed has no line of its own") {

@@ -9,6 +9,6 @@
 namespace callgate {
 
 /// Opens it in the state directory, which no run can reach, and makes it if there is none.
-[[nodiscard]] Expected<UniqueFd> open_names_lock(const std::string& state);
+[[nodiscard]] Expected<UniqueFd> open_name_lock_file(const std::string& state);
 
 }  // namespace callgate

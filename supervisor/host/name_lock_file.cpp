@@ -1,4 +1,4 @@
-#include "supervisor/host/names_lock.hpp"
+#include "supervisor/host/name_lock_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 
 namespace callgate {
 
-Expected<UniqueFd> open_names_lock(const std::string& state) {
+Expected<UniqueFd> open_name_lock_file(const std::string& state) {
     const std::string path = state + "/name-lock";
     constexpr int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     UniqueFd file(::open(path.c_str(), flags, 0600));
