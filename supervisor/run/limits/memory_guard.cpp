@@ -19,8 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr MemoryGuard::Wait first_look = 2ms, last_look = 1s;
-/// A reading that is done sooner is not late. So the machine may be as busy as it likes.
-constexpr MemoryGuard::Wait on_time = 20ms;
+/// A reading that is done sooner is not late.
+constexpr MemoryGuard::Wait on_time = 5ms;
 /// Processor time that a reading may take while the machine gains more than the tree may.
 constexpr MemoryGuard::Wait patience = 50ms;
 /// A reading may also wait for a lock of the kernel. Then that many looks are its time, 5 ms apart at least.
@@ -48,6 +48,7 @@ void MemoryGuard::stop() {
 void MemoryGuard::start_in_copy(pthread_t reader) {
     static_cast<void>(ending_.release());
     static_cast<void>(wanted_.release());
+    held_.clear();  // the other process continues them
     ending_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
     wanted_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (::pthread_getcpuclockid(reader, &reader_clock_) != 0) reader_clock_ = CLOCK_MONOTONIC;
@@ -68,8 +69,21 @@ void MemoryGuard::reading_ends(Found found) {
     state_.at_begin = begun_;
     state_.found = std::move(found);
     ++readings_;
+    signal_processes({held_.rbegin(), held_.rend()}, SIGCONT);
+    held_.clear();
     eventfd_t ignored = 0;
     ::eventfd_read(wanted_.get(), &ignored);
+}
+
+void MemoryGuard::too_much() {
+    const std::lock_guard lock(mutex_);
+    too_much_ = true;
+    note_peak(memory_of_host());
+}
+
+void MemoryGuard::note_peak(std::uint64_t now) {
+    const std::uint64_t gained = now > state_.at_begin ? now - state_.at_begin : 0;
+    peak_ = std::max(peak_.load(), state_.found.used + gained);
 }
 
 MemoryGuard::Wait MemoryGuard::used() const {
@@ -99,6 +113,7 @@ void MemoryGuard::run() {
         }
         const std::uint64_t now = memory_of_host();
         const std::uint64_t gained = now > state_.at_begin ? now - state_.at_begin : 0;
+        if (too_much_) note_peak(now);
         if (gained <= state_.found.wanted_after) {
             const double seconds =
                 static_cast<double>(state_.found.wanted_after - gained) / state_.found.growth;
@@ -110,17 +125,27 @@ void MemoryGuard::run() {
         if (std::exchange(reading, readings_) != readings_) {
             used_before = used();
             looks = 0;
-        } else if (gained > state_.found.ended_after && is_late(used_before, ++looks)) {
-            return end(State(state_), now);
+        } else if (gained > state_.found.held_after && is_late(used_before, ++looks)) {
+            note_peak(now);
+            return end(State(state_));
         }
+        if (gained > state_.found.held_after) hold_tree();
         pause = between_looks;
     }
 }
 
+void MemoryGuard::hold_tree() {
+    for_each_descendant(guardian_, [this](const Process& process) {
+        const bool stopped = process.state == 'T' || process.state == 't';
+        if (!process.alive() || stopped || process.parent == guardian_) return;
+        signal_processes({process}, SIGSTOP);
+        held_.push_back(process);
+    });
+}
+
 /// The event loop gets the outcome first: it then ignores that the command stops. The processes that are
 /// known are stopped first. To find the others may take as long as a reading.
-void MemoryGuard::end(const State& state, std::uint64_t now) {
-    beyond_.store(now - state.at_begin - state.found.wanted_after);
+void MemoryGuard::end(const State& state) {
     exceeded_();
     signal_processes(state.found.living, SIGSTOP);
     signal_descendants(guardian_, {SIGSTOP});

@@ -5,8 +5,10 @@
 // what the whole machine gains since the last reading began. That is one small file, whatever the tree does.
 //
 // When the machine has gained what the tree may, the next reading is wanted at once. When it has gained more,
-// and that reading is not done after some time of its own, the tree is ended. What other programs gain counts
-// then, and what they give back hides as much of the tree.
+// the tree's processes are stopped until that reading is done: they leave the reader no processor otherwise,
+// and grow meanwhile. The command itself goes on, because callgate stops with it. If the reading is not done
+// after some time of its own, the tree is ended. What other programs gain counts then, and what they give
+// back hides as much of the tree.
 #pragma once
 
 #include <pthread.h>
@@ -34,9 +36,10 @@ public:
 
     /// The finding of a reading.
     struct Found {
-        std::uint64_t wanted_after = 0, ended_after = 0;  // bytes that the machine may gain since it began
-        double growth = 1;                                // bytes a second, at most
-        Wait next{};                                      // the time after which another reading is due
+        std::uint64_t used = 0;                          // bytes, at most
+        std::uint64_t wanted_after = 0, held_after = 0;  // bytes that the machine may gain since it began
+        double growth = 1;                               // bytes a second, at most
+        Wait next{};                                     // the time after which another reading is due
         std::vector<Process> living;
     };
 
@@ -58,11 +61,13 @@ public:
     /// The machine's gain from the beginning of the first reading to that of the last.
     [[nodiscard]] std::uint64_t gained() const { return begun_ > first_ ? begun_ - first_ : 0; }
     void reading_ends(Found found);
+    /// Too much was found. The machine's gain since the reading before that is the tree's, until it is ended.
+    void too_much();
     /// Readable if a reading is wanted at once. The reader clears it by `reading_ends`.
     [[nodiscard]] int wanted() const { return wanted_.get(); }
 
-    /// Bytes that the machine had gained beyond what the tree might, as it was ended. 0: it was not.
-    [[nodiscard]] std::uint64_t beyond() const { return beyond_.load(); }
+    /// Bytes that the tree had at most while it was ended. 0: it was not, for its memory.
+    [[nodiscard]] std::uint64_t peak() const { return peak_.load(); }
 
     /// The state does not change while this is held, so a fork copies all of it.
     [[nodiscard]] std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
@@ -80,7 +85,12 @@ private:
     /// Whether the reader has had its time since the last look; `looks` counts those of this reading.
     [[nodiscard]] bool is_late(Wait used_before, int looks) const;
     [[nodiscard]] Wait used() const;
-    void end(const State& state, std::uint64_t now);
+    /// With the lock held. They are continued by `reading_ends`, children before their parents: no parent
+    /// sees that its child has stopped, as it is stopped itself.
+    void hold_tree();
+    /// With the lock held.
+    void note_peak(std::uint64_t now);
+    void end(const State& state);
 
     const pid_t guardian_;
     const int exceeded_by_;
@@ -90,7 +100,9 @@ private:
     std::mutex mutex_;
     State state_;                 // guarded by mutex_
     std::uint64_t readings_ = 0;  // guarded by mutex_
-    std::atomic<std::uint64_t> beyond_{0};
+    std::vector<Process> held_;   // guarded by mutex_
+    bool too_much_ = false;       // guarded by mutex_
+    std::atomic<std::uint64_t> peak_{0};
     UniqueFd ending_{::eventfd(0, EFD_CLOEXEC)}, wanted_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     std::thread thread_;
 };

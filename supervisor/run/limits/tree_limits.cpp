@@ -103,7 +103,7 @@ void TreeLimits::start() {
 void TreeLimits::tell_guard(std::uint64_t used, Wait due) {
     if (!guard_) return;
     const std::uint64_t left = *settings_.limits.memory - used, more = tolerated(*settings_.limits.memory);
-    guard_->reading_ends({left + more / 4, left + more, fastest_growth_, due, meter_.living()});
+    guard_->reading_ends({used, left + more / 4, left + more, fastest_growth_, due, meter_.living()});
 }
 
 void TreeLimits::report(Outcome outcome) {
@@ -118,9 +118,7 @@ void TreeLimits::stop() {
     thread_.join();
     if (guard_) {
         guard_->stop();
-        if (const std::uint64_t beyond = guard_->beyond(); beyond != 0)
-            peak_.memory = std::max(
-                peak_.memory, *settings_.limits.memory + tolerated(*settings_.limits.memory) / 4 + beyond);
+        peak_.memory = std::max(peak_.memory, guard_->peak());
     }
     if (groups_.hold_memory()) peak_.memory = groups_.peak_memory() + shared_names_;
     if (groups_.hold_tasks()) peak_.tasks = std::max(peak_.tasks, groups_.peak_tasks());
@@ -152,14 +150,12 @@ void TreeLimits::run() {
 
 /// The event loop gets the outcome first: it then ignores that the command stops.
 void TreeLimits::end(Outcome outcome) {
+    if (guard_ && outcome == Outcome::memory) guard_->too_much();
     report(outcome);
     if (outcome != Outcome::memory) return;
     // The tree grows until it is stopped, so this thread stops it without waiting for the loop. In a group no
     // process shall go on without the one that the kernel kills.
     signal_descendants(settings_.guardian, {SIGSTOP});
-    if (groups_.hold_memory()) return;
-    meter_.read();
-    peak_.memory = std::max(peak_.memory, meter_.memory(gain(shared_memory_of_host(), shared_at_start_)));
 }
 
 void TreeLimits::stand_in() {
