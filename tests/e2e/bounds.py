@@ -1,4 +1,5 @@
-"""A pids control group around the test itself: what it starts cannot become more processes than that, whatever fails."""
+"""Control groups around the test itself. What it starts cannot become more processes than a number, whatever fails, or its memory
+is measured by the kernel."""
 from __future__ import annotations
 
 import contextlib
@@ -13,17 +14,17 @@ import harness
 ROOT_MODE = 0o555  # of a hierarchy's root (kernel/cgroup/cgroup.c), which root's own files mostly have not
 
 
-def own_group() -> Path | None:
-    """The directory of this process's group in version 1's pids controller; nothing where there is none to write to."""
+def own_group(controller: str) -> Path | None:
+    """The directory of this process's group in this controller of version 1; nothing where there is none to write to."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
-        if kind != "cgroup" or "pids" not in options.split(","):
+        if kind != "cgroup" or controller not in options.split(","):
             continue
         root, place = before.split()[3:5]
         for group in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = group.split(":", 2)
-            if "pids" in controllers.split(",") and path.startswith(root.rstrip("/")):
+            if controller in controllers.split(",") and path.startswith(root.rstrip("/")):
                 directory = Path(place) / path.removeprefix(root).lstrip("/")
                 return directory if os.access(directory, os.W_OK) else None
     return None
@@ -48,18 +49,17 @@ def ended(group: Path) -> bool:
 
 
 @contextlib.contextmanager
-def at_most(processes: int) -> Iterator[Path | None]:
+def around(controller: str) -> Iterator[Path | None]:
     """The calling process in a group of its own, for so long. Gives None, and holds nothing, where none can be made.
 
     The group has the mode of a hierarchy's root: only root's capability opens it for groups beneath."""
-    own = own_group() if os.geteuid() == 0 else None
+    own = own_group(controller) if os.geteuid() == 0 else None
     if own is None:
         yield None
         return
     group = own / f"cg-test-{os.getpid()}"
     group.mkdir()
     try:
-        (group / "pids.max").write_text(str(processes))
         (group / "cgroup.procs").write_text(str(os.getpid()))
         group.chmod(ROOT_MODE)
         yield group
@@ -70,3 +70,12 @@ def at_most(processes: int) -> Iterator[Path | None]:
             if one.is_dir():
                 one.rmdir()
         group.rmdir()
+
+
+@contextlib.contextmanager
+def at_most(processes: int) -> Iterator[Path | None]:
+    """As `around`, with no more than that many processes, the calling one among them."""
+    with around("pids") as group:
+        if group is not None:
+            (group / "pids.max").write_text(str(processes))
+        yield group

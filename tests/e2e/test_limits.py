@@ -74,6 +74,20 @@ def test_a_tree_that_grows_is_ended_at_its_memory_limit(box, children, rate):
     print(f"memory, {children} children, {rate} MB/s: peak {held['peak'] / held['limit']:.2f} x the limit")
 
 
+def test_the_peak_that_is_reported_is_what_a_tree_had(box):
+    """Also of processes that leave callgate no processor for a reading. What else is measured here is the page cache, and Python."""
+    with bounds.around("memory") as group:
+        if group is None:
+            pytest.skip("no memory controller of version 1 that root can make groups in")
+        most = group / "memory.max_usage_in_bytes"
+        most.write_text("0")
+        before = int((group / "memory.usage_in_bytes").read_text())
+        held = ended(appetite(box, "memory", 64, 1_000_000, options=["--memory", "256M"]), "memory", 137)["memory"]
+        had = int(most.read_text()) - before
+    print(f"memory, 64 children: peak {had / held['limit']:.2f} x the limit, reported {held['peak'] / held['limit']:.2f}")
+    assert held["peak"] >= 0.9 * had - (16 << 20), (held, had)
+
+
 def test_no_process_goes_on_without_the_one_that_took_too_much(box):
     """A group of version 1 kills one process. Its parent would then report an ordinary end, and nobody knew of the limit."""
     take = "python3 -c 'x = b\"x\" * (600 << 20)'; echo went on > later"

@@ -63,7 +63,7 @@ private:
     std::array<pid_t, 2> numbers_{};
 };
 
-/// What the machine gains while this lives.
+/// Memory that the machine gains while this lives.
 class Memory {
 public:
     void grow() {
@@ -92,8 +92,8 @@ bool becomes(const std::function<bool()>& condition, std::chrono::seconds within
     return true;
 }
 
-/// Nothing was used, so much may be gained until a reading is wanted and the tree is held, and it is late at
-/// once.
+/// A reading that found nothing used. The machine may gain so much until the next is wanted and the tree
+/// held.
 MemoryGuard::Found found(std::uint64_t may_gain) {
     MemoryGuard::Found nothing;
     nothing.wanted_after = nothing.held_after = may_gain;
