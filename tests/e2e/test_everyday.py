@@ -227,7 +227,7 @@ php -r 'echo strlen(openssl_pkey_get_details(openssl_pkey_new())["key"]);' ## 45
 echo 'puts 6 * 7' | irb ## 42
 gem list ## rake
 gem build -q my.gemspec && gem install -q --local --install-dir gems my-1.0.gem && ls gems/gems ## my-1\.0
-gem sources ## https://gems\.example\.org
+gem sources ## https://(me:hunter2@)?gems\.example\.org
 rake hello ## hello from rake
 bundle install --local && bundle list ## my \(1\.0\)
 bundle exec ruby -e 'require "my"; puts My' ## My
@@ -340,12 +340,17 @@ class Desk(toolchains.Place):
     def renew(self, program: str | None = None) -> None:
         super().renew(program)
         self.ready = self.box.root / "ready"
-        for top, files in ((self.work, FILES), (self.box.home, {**dict.fromkeys(START_UP_FILES, "\n"), **SETTINGS, PACKAGE: "", MANUAL: ".TH thing 1\n"})):
+        for top, files in ((self.work, FILES), (self.box.home, {**SETTINGS, PACKAGE: "", MANUAL: ".TH thing 1\n"})):
             for name, text in files.items():
                 self.box.file(top / name, text.encode())
+        self.make_start_up_files()
         made = self.run(["sh", "-c", "git init -q && git config user.email me@example.com && git config user.name Me && "
                          f"git add committed.txt && git commit -qm begin && cp -a . {self.ready}"], supervised=False)
         assert made.code == 0, made.describe()
+
+    def make_start_up_files(self) -> None:
+        for name in START_UP_FILES:
+            self.box.file(self.box.home / name, b"\n")
 
     def clear(self) -> None:
         harness.remove_tree(self.work)
@@ -374,12 +379,16 @@ def wrong(desk: Desk, command: str, pattern: str, meant: str = "") -> str:
     """Returns what `command` does otherwise than it should, or nothing."""
     desk.clear()
     result = desk.run(["bash", "-c", command])
-    fine = result.code == 0 and re.search(pattern, result.text) is not None
+    fine = result.code == 0 and re.search(pattern, result.text) is not None and "hunter2" not in result.text
     unmeant = [line for line in told(result) if not (meant and re.search(meant, line))]
     if harness.SOAK or not fine:
         desk.clear()
+        for name in START_UP_FILES:  # what is in them is nothing that all programs take
+            (desk.box.home / name).unlink()
         bare = desk.run(["bash", "-c", command], supervised=False)
-        assert bare.code == 0 and re.search(pattern, bare.text), f"the control itself failed\n{bare.describe()}"
+        desk.make_start_up_files()
+        # Where something is meant to be denied, the pattern is of that.
+        assert bare.code == 0 and (meant or re.search(pattern, bare.text)), f"the control itself failed\n{bare.describe()}"
     return "" if fine and not unmeant else f"{command}\n{result.describe()}\n"
 
 
