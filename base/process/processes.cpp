@@ -113,6 +113,11 @@ std::optional<Process> read_process(pid_t pid) {
     return parse_stat(pid, {text.data(), static_cast<std::size_t>(length)});
 }
 
+bool is_stopped(pid_t pid) {
+    const auto process = read_process(pid);
+    return process && process->state == 'T';
+}
+
 void for_each_descendant(pid_t root, const std::function<void(const Process&)>& visit) {
     const Directory proc(::opendir("/proc"));
     if (!proc) return;

@@ -33,6 +33,9 @@ struct Process {
 /// Returns nullopt if the process is gone or cannot be read.
 [[nodiscard]] std::optional<Process> read_process(pid_t pid);
 
+/// By a signal. One that its tracer has stopped is not.
+[[nodiscard]] bool is_stopped(pid_t pid);
+
 /// The members of a process's family, as far as one reading of /proc has shown them. Entries are read one
 /// after the other, and a number may be reused meanwhile. Then an entry that was read before names a false
 /// parent. So a process that began before its parent is not taken for its child.

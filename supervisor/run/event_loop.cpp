@@ -227,13 +227,13 @@ bool EventLoop::in_foreground() const {
     return shares_foreground() || (stopped_by_ == SIGTSTP && terminal_stop_);
 }
 
-/// Ending a tree begins with stopping it; such a stop is not answered. A traced process is in state 't' when
-/// it stops, and its tracer decides what follows.
+/// Ending a tree begins with stopping it; such a stop is not answered. What follows a tracer's stop its
+/// tracer decides.
 void EventLoop::on_stopped(const Event& event) {
     stopped_by_ = event.signal();
     if (ending_ || terminations_ > 0) return;
-    const auto command = read_process(event.pid);
-    if (!command || command->state != 'T') return;
+    const auto stopped = settings_.stopped_by_itself ? settings_.stopped_by_itself : is_stopped;
+    if (!stopped(event.pid)) return;
     if (in_foreground() || !check_enabled("background-stop")) return follow_stop();
     if (wants_terminal()) {
         // It would wait for ever.

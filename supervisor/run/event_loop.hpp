@@ -47,6 +47,8 @@ public:
         std::function<void()> stops{}, goes_on{};
         /// The command wants the terminal, and callgate is in the background; may be empty.
         std::function<void()> wants_terminal{};
+        /// Whether the command is stopped, and not by callgate for a moment; may be empty.
+        std::function<bool(pid_t)> stopped_by_itself{};
         /// Runs the watchdog; false: it may sleep.
         std::function<bool()> tick;
         std::chrono::milliseconds tick_interval{20};

@@ -302,6 +302,7 @@ RunOutcome RunLoop::run(Work work) {
                                            if (tree_limits_) tree_limits_->end_stand_in();
                                        },
                                    .wants_terminal = [this] { announce_wish(); },
+                                   .stopped_by_itself = stopped_by_itself(tree_limits_),
                                    .tick = [this] { return workers_.tick(); },
                                    .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
     if (deciding_.log != nullptr) deciding_.log->limit_waiting(max_log_wait);
@@ -325,6 +326,11 @@ RunOutcome RunLoop::run(Work work) {
 void RunLoop::announce_wish() const {
     static_cast<void>(write_all(STDERR_FILENO, "callgate: run " + given_.request.run +
                                                    " wants the terminal: bring it to the foreground (fg)\n"));
+}
+
+std::function<bool(pid_t)> stopped_by_itself(std::optional<limits::TreeLimits>& held) {
+    if (!held) return nullptr;
+    return [&held](pid_t command) { return held->stopped_by_itself(command); };
 }
 
 void note_tree_limits(std::optional<limits::TreeLimits>& held, RunOutcome& outcome) {

@@ -3,9 +3,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 #include "base/process/open_files.hpp"
@@ -26,6 +28,21 @@ constexpr MemoryGuard::Wait patience = 50ms;
 /// A reading may also wait for a lock of the kernel. Then that many looks are its time, 5 ms apart at least.
 constexpr int max_looks = 200;
 constexpr MemoryGuard::Wait between_looks = 5ms;
+/// The parent of a job stops as soon as it has a processor. This long a look waits for all of them; what is
+/// left is stopped by a later look.
+constexpr MemoryGuard::Wait for_parents = 2ms, between_first_looks = 1ms;
+constexpr int looks_for_parents = 2;
+
+/// Whether it will not come to see what its children do. One that waits for its child of vfork(2), or for a
+/// disk, does not stop before that is over.
+bool is_away(pid_t pid, MemoryGuard::Clock::time_point until) {
+    for (;;) {
+        const auto process = read_process(pid);
+        if (!process || (process->state != 'R' && process->state != 'S')) return true;
+        if (MemoryGuard::Clock::now() >= until) return false;
+        std::this_thread::sleep_for(50us);
+    }
+}
 
 }  // namespace
 
@@ -48,7 +65,6 @@ void MemoryGuard::stop() {
 void MemoryGuard::start_in_copy(pthread_t reader) {
     static_cast<void>(ending_.release());
     static_cast<void>(wanted_.release());
-    held_.clear();  // the other process continues them
     ending_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
     wanted_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (::pthread_getcpuclockid(reader, &reader_clock_) != 0) reader_clock_ = CLOCK_MONOTONIC;
@@ -69,10 +85,26 @@ void MemoryGuard::reading_ends(Found found) {
     state_.at_begin = begun_;
     state_.found = std::move(found);
     ++readings_;
-    signal_processes({held_.rbegin(), held_.rend()}, SIGCONT);
-    held_.clear();
+    continue_held();
     eventfd_t ignored = 0;
     ::eventfd_read(wanted_.get(), &ignored);
+}
+
+bool MemoryGuard::stopped_by_itself(pid_t pid) {
+    const std::lock_guard lock(mutex_);
+    const auto is = [pid](const Process& held) { return held.pid == pid; };
+    return std::none_of(held_.begin(), held_.end(), is) && is_stopped(pid);
+}
+
+void MemoryGuard::pause() {
+    const std::lock_guard lock(mutex_);
+    paused_ = true;
+    continue_held();
+}
+
+void MemoryGuard::go_on() {
+    const std::lock_guard lock(mutex_);
+    paused_ = false;
 }
 
 void MemoryGuard::too_much() {
@@ -129,18 +161,32 @@ void MemoryGuard::run() {
             note_peak(now);
             return end(State(state_));
         }
-        if (gained > state_.found.held_after) hold_tree();
-        pause = between_looks;
+        if (gained > state_.found.held_after) hold_tree(looks >= looks_for_parents);
+        pause = looks < looks_for_parents ? between_first_looks : between_looks;
     }
 }
 
-void MemoryGuard::hold_tree() {
-    for_each_descendant(guardian_, [this](const Process& process) {
+void MemoryGuard::hold_tree(bool all) {
+    if (paused_) return;
+    const auto until = Clock::now() + for_parents;
+    std::unordered_map<pid_t, bool> away{{guardian_, true}};
+    const auto parent_is_away = [&](const Process& process) {
+        if (::getpgid(process.pid) == ::getpgid(process.parent)) return true;  // no job of its parent
+        const auto [known, fresh] = away.try_emplace(process.parent);
+        if (fresh) known->second = is_away(process.parent, until);
+        return known->second;
+    };
+    for_each_descendant(guardian_, [&](const Process& process) {
         const bool stopped = process.state == 'T' || process.state == 't';
-        if (!process.alive() || stopped || process.parent == guardian_) return;
+        if (!process.alive() || stopped || !(all || parent_is_away(process))) return;
         signal_processes({process}, SIGSTOP);
         held_.push_back(process);
     });
+}
+
+void MemoryGuard::continue_held() {
+    signal_processes({held_.rbegin(), held_.rend()}, SIGCONT);
+    held_.clear();
 }
 
 /// The event loop gets the outcome first: it then ignores that the command stops. The processes that are

@@ -5,10 +5,12 @@
 // what the whole machine gains since the last reading began. That is one small file, whatever the tree does.
 //
 // When the machine has gained what the tree may, the next reading is wanted at once. When it has gained more,
-// the tree's processes are stopped until that reading is done: they leave the reader no processor otherwise,
-// and grow meanwhile. The command itself goes on, because callgate stops with it. If the reading is not done
-// after some time of its own, the tree is ended. What other programs gain counts then, and what they give
-// back hides as much of the tree.
+// the tree's processes are stopped until that reading is done. They leave the reader no processor otherwise,
+// and grow meanwhile. If the reading is not done after some time of its own, the tree is
+// ended. What other programs gain counts then, and what they give back hides as much of the tree.
+//
+// So a tree is stopped that has done nothing, where another program gains much. It must not notice more than
+// the time: a shell takes a job that stops from the foreground, and callgate stops with its command.
 #pragma once
 
 #include <pthread.h>
@@ -61,6 +63,12 @@ public:
     /// The machine's gain from the beginning of the first reading to that of the last.
     [[nodiscard]] std::uint64_t gained() const { return begun_ > first_ ? begun_ - first_ : 0; }
     void reading_ends(Found found);
+    /// Whether the process is stopped, and not until the reading is done.
+    [[nodiscard]] bool stopped_by_itself(pid_t pid);
+    /// Continues them, and stops none until `go_on`: nobody would continue them while this process is
+    /// stopped. A copy stops none either, because it ends at any moment.
+    void pause();
+    void go_on();
     /// Too much was found. The machine's gain since the reading before that is the tree's, until it is ended.
     void too_much();
     /// Readable if a reading is wanted at once. The reader clears it by `reading_ends`.
@@ -85,9 +93,11 @@ private:
     /// Whether the reader has had its time since the last look; `looks` counts those of this reading.
     [[nodiscard]] bool is_late(Wait used_before, int looks) const;
     [[nodiscard]] Wait used() const;
-    /// With the lock held. They are continued by `reading_ends`, children before their parents: no parent
-    /// sees that its child has stopped, as it is stopped itself.
-    void hold_tree();
+    /// With the lock held. Parents are stopped before their children, and continued after them: no parent
+    /// sees that its child has stopped. Programs that look for it give each child a group of its own. Such a
+    /// child is left out until its parent has really stopped, unless `all` is said.
+    void hold_tree(bool all);
+    void continue_held();
     /// With the lock held.
     void note_peak(std::uint64_t now);
     void end(const State& state);
@@ -102,6 +112,7 @@ private:
     std::uint64_t readings_ = 0;  // guarded by mutex_
     std::vector<Process> held_;   // guarded by mutex_
     bool too_much_ = false;       // guarded by mutex_
+    bool paused_ = false;         // guarded by mutex_
     std::atomic<std::uint64_t> peak_{0};
     UniqueFd ending_{::eventfd(0, EFD_CLOEXEC)}, wanted_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     std::thread thread_;

@@ -160,6 +160,7 @@ void TreeLimits::end(Outcome outcome) {
 
 void TreeLimits::stand_in() {
     auto pipe = make_pipe();
+    if (guard_) guard_->pause();
     if (!pipe || !check_enabled("limits-while-stopped")) return;
     const pid_t supervisor = ::getpid();
     {
@@ -199,6 +200,7 @@ void TreeLimits::run_as_stand_in(pid_t supervisor, int result) {
 }
 
 void TreeLimits::end_stand_in() {
+    if (guard_) guard_->go_on();
     if (stand_in_ <= 0) return;
     ::kill(stand_in_, SIGKILL);
     while (::waitpid(stand_in_, nullptr, 0) < 0 && errno == EINTR) {

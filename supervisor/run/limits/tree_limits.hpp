@@ -73,6 +73,10 @@ public:
     void stand_in();
     /// Right after: ends that process, and reports what it has found.
     void end_stand_in();
+    /// Whether the process is stopped, and not by the limits for a moment. Any thread.
+    [[nodiscard]] bool stopped_by_itself(pid_t pid) {
+        return guard_ ? guard_->stopped_by_itself(pid) : is_stopped(pid);
+    }
 
 private:
     using Clock = std::chrono::steady_clock;

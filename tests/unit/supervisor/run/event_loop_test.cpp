@@ -2,6 +2,8 @@
 #include "supervisor/run/event_loop.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -239,6 +241,46 @@ TEST_CASE("a command that has stopped gets SIGTERM and goes on, so that it can t
         if (first == SIGTERM && second == SIGCONT) guardian.end_with(Event::Kind::exited, 8);
     });
     CHECK(outcome.exit_status == 8);
+}
+
+TEST_CASE("a command that callgate itself has stopped for a moment is not followed") {
+    const pid_t stopped = ::fork();
+    if (stopped == 0) {
+        ::raise(SIGSTOP);
+        ::_exit(0);
+    }
+    siginfo_t seen{};
+    REQUIRE(::waitid(P_PID, static_cast<id_t>(stopped), &seen, WSTOPPED) == 0);
+    bool asked = false, taken = false;
+    {
+        LoopOfGuardian run;
+        run.fake.play([stopped](FakeGuardian& guardian) {
+            Event event;
+            event.kind = Event::Kind::stopped;
+            event.pid = stopped;
+            event.value = SIGTTIN;
+            guardian.send(event);
+            guardian.end_with(Event::Kind::exited, 8);
+        });
+        const RunOutcome outcome =
+            run.loop.run(run.fake.guardian, {.wall = {},
+                                             .command_ended = [](int) {},
+                                             .relay = {{.foreground = [] { return true; },
+                                                        .take = [&] { return taken = true; },
+                                                        .give_back = [] {},
+                                                        .resume = [](bool) { return true; }}},
+                                             .stopped_by_itself =
+                                                 [&](pid_t pid) {
+                                                     asked = pid == stopped;
+                                                     return false;
+                                                 },
+                                             .tick = [] { return false; }});
+        CHECK(outcome.exit_status == 8);
+    }
+    ::kill(stopped, SIGKILL);
+    ::waitpid(stopped, nullptr, 0);
+    CHECK(asked);
+    CHECK_FALSE(taken);
 }
 
 TEST_CASE("SIGINT never ends the tree, however often it comes") {

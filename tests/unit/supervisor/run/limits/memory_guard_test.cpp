@@ -25,7 +25,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A guardian, its command, and the command's child. They wait, and end with the test.
+/// A guardian, its command, and the command's child. They wait, and end with the test. The child is a job: the
+/// command ends it where it sees that it has stopped.
 class WaitingTree {
 public:
     WaitingTree() {
@@ -34,7 +35,11 @@ public:
         guardian_ = fork_waiting([&] {
             static_cast<void>(fork_waiting([&] {
                 numbers_[1] = fork_waiting([] {});
+                ::setpgid(numbers_[1], numbers_[1]);
                 static_cast<void>(::write(pipe->write.get(), numbers_.data(), sizeof numbers_));
+                siginfo_t seen{};
+                if (::waitid(P_PID, static_cast<id_t>(numbers_[1]), &seen, WSTOPPED) == 0)
+                    ::kill(numbers_[1], SIGKILL);
             }));
         });
         REQUIRE(guardian_ > 0);
@@ -80,8 +85,6 @@ private:
     std::vector<std::pair<void*, std::size_t>> blocks_;
 };
 
-bool stopped(pid_t pid) { return read_process(pid)->state == 'T'; }
-
 /// False if it is not so within the time.
 bool becomes(const std::function<bool()>& condition, std::chrono::seconds within = 20s) {
     const auto end = MemoryGuard::Clock::now() + within;
@@ -115,13 +118,30 @@ TEST_CASE("a tree is stopped while a reading is late and the machine gains more 
         guard.start(reader.native_handle());
         CHECK(becomes([&] {
             memory.grow();
-            return stopped(tree.child());
+            return is_stopped(tree.child());
         }));
-        CHECK_FALSE(stopped(tree.command()));
+        CHECK(is_stopped(tree.command()));
+        CHECK_FALSE(guard.stopped_by_itself(tree.command()));
 
         guard.reading_begins();
         guard.reading_ends(found(std::uint64_t{1} << 60U));
-        CHECK(becomes([&] { return !stopped(tree.child()); }));
+        CHECK(becomes([&] { return !is_stopped(tree.child()) && !is_stopped(tree.command()); }));
+        CHECK_FALSE(ended);
+        ::kill(tree.command(), SIGSTOP);
+        CHECK(becomes([&] { return guard.stopped_by_itself(tree.command()); }));
+        ::kill(tree.command(), SIGCONT);
+        // Its child's stop would be seen by now.
+        CHECK(read_process(tree.child())->alive());
+
+        guard.reading_begins();
+        guard.reading_ends(found(0));
+        CHECK(becomes([&] {
+            memory.grow();
+            return is_stopped(tree.child());
+        }));
+        guard.pause();
+        CHECK_FALSE(is_stopped(tree.child()));
+        CHECK_FALSE(is_stopped(tree.command()));
         CHECK_FALSE(ended);
     }
     end.set_value();
