@@ -387,7 +387,7 @@ def wrong(desk: Desk, command: str, pattern: str, meant: str = "") -> str:
             (desk.box.home / name).unlink()
         bare = desk.run(["bash", "-c", command], supervised=False)
         desk.make_start_up_files()
-        # Where something is meant to be denied, the pattern is of that.
+        # The pattern is of what is denied, where something is meant to be.
         assert bare.code == 0 and (meant or re.search(pattern, bare.text)), f"the control itself failed\n{bare.describe()}"
     return "" if fine and not unmeant else f"{command}\n{result.describe()}\n"
 
