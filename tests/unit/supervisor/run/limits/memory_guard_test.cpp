@@ -25,8 +25,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A guardian, its command, and the command's child. They wait, and end with the test. The child is a job: the
-/// command ends it where it sees that it has stopped.
+/// A guardian, its command, and the command's child. They wait, and end with the test. The child is a job:
+/// the command ends it where it sees that it has stopped.
 class WaitingTree {
 public:
     WaitingTree() {
