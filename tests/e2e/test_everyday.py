@@ -92,6 +92,7 @@ python3 -c 'import multiprocessing as m; m.set_start_method("spawn"); print(m.Po
 lsblk -nd >/dev/null 2>&1; echo listed ## listed
 ls /sys/class/net ## lo
 cat /sys/class/net/lo/mtu ## \d
+mkdir -p ${PREFECT_HOME:-state} && touch ${PREFECT_HOME:-state}/prefect.db && echo kept ## kept
 mkdir -p ${XDG_STATE_HOME:-state}/tool && echo kept ## kept
 ls ~/.npm/_logs 2>&1 || true ## No such file|old
 ls /sys/bus/pci/devices >/dev/null 2>&1; echo looked ## looked
@@ -101,12 +102,19 @@ ls ~/.terraform.d ## checkpoint_signature
 cat ~/.terraform.d/checkpoint_signature 2>/dev/null; echo looked ## looked ## terraform\.d/checkpoint_signature .* base\.cloud
 cat ~/.config/gcloud/active_config ~/.config/gcloud/configurations/config_default 2>&1 || true ## No such file|default ## gcloud/(active_config|configurations/config_default) .* base\.gcloud
 cat ~/.keras/keras.json ## epsilon
+cat ~/.{editorconfig,pylintrc,clang-format,style.yapf,yamllint,shellcheckrc,eslintrc.json,prettierrc,browserslistrc} ~/rustfmt.toml | wc -l ## 10
+cat ~/.config/{ruff/ruff.toml,black,rustfmt/rustfmt.toml,mypy/config} ~/.{tool-versions,latexmkrc,sbclrc,valgrindrc} | wc -l ## 8
+cat ~/.local/share/jupyter/kernels/mine/kernel.json ## argv
+cat ~/.hgrc ~/.ansible.cfg ## Me <me@example\.org>
+cat ~/.duckdbrc 2>&1 || true ## No such file ## \.duckdbrc
+jq -n 6*7 ## 42
 cat ~/.nimble/pkgs2/thing/thing.nim ## 42
 cat ~/.ghc/ghci_history 2>/dev/null; (: >> ~/.ghc/ghci_history) 2>/dev/null; echo on ## on
 python3 -c 'import socket; print(socket.socket(socket.AF_UNIX).connect_ex("\0/tmp/x/cache/broadway1.socket"))' ## 111
 (: > ../_tmp_12_3a) 2>/dev/null; echo probed ## probed
 find ~/.config/chromium/Crash\ Reports/pending/ 2>/dev/null; echo found ## found
 node -e 'try { require("fs").readdirSync(".."); } catch { } console.log("looked above")' ## looked above
+node -e 'if (!process.env.ASTRO_TELEMETRY_DISABLED) require("fs").mkdirSync(process.env.HOME + "/.config/astro", { recursive: true }); console.log("astro builds")' ## astro builds
 man -w ls || echo none ##
 man true 2>/dev/null | head -n 3 ##
 man -M ~/.local/share/man -w thing ## thing\.1
@@ -310,6 +318,11 @@ SETTINGS = {
     ".terraform.d/checkpoint_signature": "", ".config/gcloud/active_config": "default", ".config/gcloud/configurations/config_default": "[core]\n",
     ".gemrc": ":sources:\n- https://me:hunter2@gems.example.org/\n", ".bundle/config": '---\nBUNDLE_JOBS: "3"\nBUNDLE_GEMS__EXAMPLE__ORG: "me:hunter2"\n',
     ".config/composer/config.json": '{"config": {"process-timeout": 77, "github-oauth": {"github.com": "hunter2"}}}', ".config/composer/composer.json": "{}",
+    ".hgrc": "[ui]\nusername = Me <me@example.org>\n", ".ansible.cfg": "[defaults]\nnocows = 1\n", ".duckdbrc": "\n",
+    ".local/share/jupyter/kernels/mine/kernel.json": '{"argv": []}\n',
+    **dict.fromkeys((".editorconfig .pylintrc .clang-format .style.yapf .yamllint .shellcheckrc .eslintrc.json .prettierrc .browserslistrc rustfmt.toml "
+                     ".config/ruff/ruff.toml .config/black .config/rustfmt/rustfmt.toml .config/mypy/config .tool-versions .latexmkrc .sbclrc "
+                     ".valgrindrc .jq").split(), "\n"),
     ".config/composer/auth.json": "{}", ".npm/_logs/old": "", ".proverc": "-Q\n", ".perldb": "", ".irbrc": "", ".rdbgrc": "", ".pryrc": "",
     **{f".local/share/gem/ruby/{version}.0/specifications/x": "" for version in ("3.1", "3.2", "3.3")},
 }

@@ -77,6 +77,8 @@ RUNS_LATER = ["~/.local/bin/ls", "~/bin/ls", "~/.cargo/bin/x", "~/.pyenv/shims/p
          "~/.irbrc", "~/.pryrc", "~/.rspec", "~/.rdbgrc", "~/.rubocop.yml", "~/.config/rubocop/config.yml", "~/.phpenv/shims/php",
          "~/.phpbrew/php/8.3/bin/php", "~/.composer/vendor/bin/phpunit", "~/.config/composer/vendor/autoload.php",
          "~/.config/composer/config.json", "~/.config/composer/composer.json", "~/.mix/archives/hex-2.0/x", "~/perl5/bin/cpanm", "~/.proverc",
+         "~/.local/share/jupyter/kernels/x/kernel.json", "~/.eslintrc.js", "~/.prettierrc.mjs", "~/.pylintrc", "~/.mypy.ini", "~/.config/pylintrc", "~/.config/mypy/config", "~/.latexmkrc",
+         "~/.config/latexmk/latexmkrc", "~/.sbclrc", "~/.duckdbrc", "~/.gnuplot", "~/.actrc", "~/.config/lftp/rc", "~/.config/swi-prolog/init.pl",
          "~/.gitconfig", "~/.ssh/config", "~/.ssh/rc", "~/.config/pip/pip.conf", "~/.npmrc", "~/.gdbinit", "~/.tmux.conf"]
 RUNS_NEVER = ["~/.local/share/fonts/x.ttf", "~/.fonts/x.ttf", "~/.config/fontconfig/fonts.conf", "~/project/.venv/lib/python3.11/site-packages/x.pth",
              "~/.local/lib/python3.11/site-packages/x/module.py", "~/.config/pulse/cookie", "~/.pyenv/versions/3.12.1/lib/python3.12/x.py",

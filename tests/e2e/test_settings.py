@@ -16,6 +16,10 @@ BUN = f'[install]\nregistry = {{ url = "https://npm.corp.example/", token = "{SE
 PDM = f'[pypi]\nurl = "https://pypi.corp.example/simple"\npassword = "{SECRET}"\n'
 HATCH = f'mode = "local"\n[publish.index]\nrepo = "main"\nauth = "{SECRET}"\n'
 SVN = f"[groups]\ncorp = *.corp.example\n[global]\nhttp-proxy-host = proxy.corp.example\nhttp-proxy-password = {SECRET}\n"
+POETRY = f'[virtualenvs]\nin-project = true\n[http-basic.corp]\npassword = "{SECRET}"\n'
+STREAMLIT = f'[theme]\nbase = "dark"\n[mapbox]\ntoken = "{SECRET}"\n'
+HG = f"[ui]\nusername = Me <me@corp.example>\n[auth]\ncorp.password = {SECRET}\n"
+ANSIBLE = f"[defaults]\nnocows = 1\n[galaxy_server.corp]\ntoken = {SECRET}\n"
 NETRC = f"machine npm.corp.example login me password {SECRET}\n"
 
 
@@ -25,6 +29,7 @@ def home(box):
     for name, content in {".npmrc": NPMRC, ".config/pip/pip.conf": PIP, ".cargo/config.toml": CARGO, ".netrc": NETRC,
                           ".config/pnpm/rc": NPMRC, ".bunfig.toml": BUN, ".config/.bunfig.toml": BUN, ".config/pdm/config.toml": PDM,
                           ".config/hatch/config.toml": HATCH, ".subversion/servers": SVN,
+                          ".config/pypoetry/config.toml": POETRY, ".streamlit/config.toml": STREAMLIT, ".hgrc": HG, ".config/hg/hgrc": HG, ".ansible.cfg": ANSIBLE,
                           ".m2/settings-security.xml": f"<settingsSecurity><master>{SECRET}</master></settingsSecurity>",
                           ".m2/settings.xml": f"<settings><servers>{SECRET}"}.items():
         path = made / name
@@ -43,6 +48,7 @@ def filtered(result) -> list[dict]:
 
 
 NPM_KEPT = "registry = https://npm.corp.example/\n@corp:registry = https://npm.corp.example/corp/\n"
+HG_KEPT = "[ui]\n[auth]\n[ui]\nusername = Me <me@corp.example>\n"
 BUN_KEPT = '[install]\nregistry = { url = "https://npm.corp.example/" }\n[install.scopes]\ncorp = "https://npm.corp.example/corp/"\n'
 
 
@@ -51,6 +57,9 @@ BUN_KEPT = '[install]\nregistry = { url = "https://npm.corp.example/" }\n[instal
     (".config/pdm/config.toml", '[pypi]\nurl = "https://pypi.corp.example/simple"\n'),
     (".config/hatch/config.toml", 'mode = "local"\n[publish.index]\nrepo = "main"\n'),
     (".subversion/servers", "[groups]\n[global]\nhttp-proxy-host = proxy.corp.example\n"),
+    (".config/pypoetry/config.toml", "[virtualenvs]\nin-project = true\n[http-basic.corp]\n"),
+    (".streamlit/config.toml", '[theme]\nbase = "dark"\n[mapbox]\n'),
+    (".hgrc", HG_KEPT), (".config/hg/hgrc", HG_KEPT), (".ansible.cfg", "[defaults]\nnocows = 1\n[galaxy_server.corp]\n"),
     (".config/pip/pip.conf", "[global]\nindex-url = https://pypi.corp.example/simple\n"),
     (".cargo/config.toml", '[source.crates-io]\nreplace-with = "corp"\n[registries.corp]\nindex = "sparse+https://cargo.corp.example/"\n'),
     (".netrc", "")])

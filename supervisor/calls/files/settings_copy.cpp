@@ -19,7 +19,11 @@ enum class Format : std::uint8_t {
     bun,
     pdm,
     hatch,
+    poetry,
+    streamlit,
     subversion,
+    mercurial,
+    ansible,
     maven,
     nuget,
     yarn,
@@ -50,7 +54,12 @@ constexpr Known known_files[] = {
     {"/.bunfig.toml", Format::bun},
     {"/pdm/config.toml", Format::pdm},
     {"/hatch/config.toml", Format::hatch},
+    {"/pypoetry/config.toml", Format::poetry},
+    {"/.streamlit/config.toml", Format::streamlit},
     {"/.subversion/servers", Format::subversion},
+    {"/.hgrc", Format::mercurial},
+    {"/hg/hgrc", Format::mercurial},
+    {"/.ansible.cfg", Format::ansible},
     {"/.m2/settings.xml", Format::maven},
     {"/NuGet/NuGet.Config", Format::nuget},
     {"/.yarnrc.yml", Format::yarn},
@@ -110,6 +119,25 @@ constexpr std::string_view subversion_keys =
     "http-max-connections http-bulk-updates http-auth-types http-chunked-requests http-library "
     "ssl-authority-files ssl-trust-default-ca store-passwords store-plaintext-passwords "
     "store-ssl-client-cert-pp store-ssl-client-cert-pp-plaintext store-auth-creds";
+/// Passwords stand under names of one's own, and so do paths of repositories and aliases: all these are left
+/// out.
+constexpr std::string_view mercurial_keys =
+    "verbose quiet interactive interface tweakdefaults style merge editor color mode pager "
+    "paginate debug traceback timeout slash git showfunc nodates noprefix ignorews ignorewsamount "
+    "ignoreblanklines unified new-commit publish encoding absorb amend blackbox children churn closehead "
+    "convert eol "
+    "extdiff fetch fix graphlog histedit journal keyword largefiles lfs mq narrow patchbomb purge rebase "
+    "record relink remotenames share show sparse split strip transplant uncommit evolve topic";
+constexpr std::string_view ansible_keys =
+    "inventory roles_path collections_path collections_paths library module_utils host_key_checking forks "
+    "timeout gathering gather_subset gather_timeout remote_user remote_port private_key_file "
+    "retry_files_enabled stdout_callback callback_whitelist callbacks_enabled callback_result_format "
+    "result_format nocows nocolor force_color deprecation_warnings system_warnings command_warnings "
+    "devel_warnings localhost_warning interpreter_python display_skipped_hosts display_ok_hosts "
+    "display_args_to_stdout show_task_path_on_failure become become_method become_user become_ask_pass "
+    "pipelining transport ssh_args control_path strategy hash_behaviour jinja2_native "
+    "jinja2_extensions any_errors_fatal error_on_undefined_vars max_fail_percentage ask_pass "
+    "ask_vault_pass vault_password_file enable_plugins unparsed_is_failed server_list url context always";
 constexpr std::string_view uv_keys =
     "index-url extra-index-url find-links no-index index name url default explicit format "
     "index-strategy keyring-provider native-tls offline no-cache cache-dir python-preference "
@@ -131,6 +159,16 @@ constexpr std::string_view pdm_keys =
 constexpr std::string_view hatch_keys =
     "mode project shell path python data cache virtual env repo url name email headers default tests ci "
     "src-layout info success error warning waiting debug spinner location";
+constexpr std::string_view poetry_keys =
+    "url cert client-cert cache-dir data-dir create in-project path prompt always-copy system-site-packages "
+    "no-pip no-setuptools use-poetry-python prefer-active-python parallel max-workers max-retries "
+    "modern-installation no-binary only-binary build-config-settings lazy-wheel enabled re-resolve "
+    "system-git-client python installation-dir priority";
+constexpr std::string_view streamlit_keys =
+    "base primaryColor backgroundColor secondaryBackgroundColor textColor font linkColor borderColor "
+    "baseRadius headless port address runOnSave fileWatcherType enableCORS enableXsrfProtection baseUrlPath "
+    "maxUploadSize maxMessageSize gatherUsageStats serverAddress serverPort showErrorDetails toolbarMode "
+    "showSidebarNavigation magicEnabled fastReruns level messageFormat enableStaticServing";
 constexpr std::string_view cargo_keys =
     "registry replace-with directory local-registry git branch tag rev index default protocol "
     "proxy timeout cainfo proxy-cainfo check-revoke low-speed-limit multiplexing ssl-version "
@@ -194,6 +232,8 @@ bool pip_key(std::string_view key) {
 }
 
 bool subversion_key(std::string_view key) { return has_word(subversion_keys, key); }
+bool mercurial_key(std::string_view key) { return has_word(mercurial_keys, key); }
+bool ansible_key(std::string_view key) { return has_word(ansible_keys, key); }
 
 /// Hosts are keys of Bundler too, with user and password as the value; those of mirrors have a word before.
 bool bundle_key(std::string_view key) {
@@ -202,6 +242,23 @@ bool bundle_key(std::string_view key) {
     key.remove_prefix(start.size());
     return key.starts_with("MIRROR__") || key.starts_with("LOCAL__") || key.starts_with("BUILD__") ||
            has_word(bundle_keys, key);
+}
+
+/// `NAME <MAIL>` looks as if it held credentials, so the user's name is copied apart from the other values.
+std::string mercurial_copy(std::string_view content) {
+    std::string out = ini_copy(content, true, mercurial_key);
+    bool user_interface = false;
+    for (const std::string_view line : lines_of(content)) {
+        const std::string_view text = trimmed(line);
+        if (text.starts_with('[')) user_interface = text == "[ui]";
+        const std::size_t at = text.find('=');
+        if (!user_interface || at == std::string_view::npos || trimmed(text.substr(0, at)) != "username")
+            continue;
+        const std::string_view name = trimmed(text.substr(at + 1));
+        if (line.front() != ' ' && line.front() != '\t' && name.find("://") == std::string_view::npos)
+            out.append("[ui]\nusername = ").append(name) += '\n';
+    }
+    return out;
 }
 
 std::string yarn_classic_copy(std::string_view content) {
@@ -275,6 +332,10 @@ std::optional<std::string> settings_copy(std::string_view path, std::string_view
             return ini_copy(content, true, pip_key);
         case Format::subversion:
             return ini_copy(content, true, subversion_key);
+        case Format::mercurial:
+            return mercurial_copy(content);
+        case Format::ansible:
+            return ini_copy(content, true, ansible_key);
         case Format::cargo:
             return toml_copy(content, cargo_keys);
         case Format::uv:
@@ -283,6 +344,10 @@ std::optional<std::string> settings_copy(std::string_view path, std::string_view
             return toml_copy(content, bun_keys, "[install.scopes]");
         case Format::pdm:
             return toml_copy(content, pdm_keys);
+        case Format::streamlit:
+            return toml_copy(content, streamlit_keys);
+        case Format::poetry:
+            return toml_copy(content, poetry_keys);
         case Format::hatch:
             return toml_copy(content, hatch_keys);
         case Format::maven:

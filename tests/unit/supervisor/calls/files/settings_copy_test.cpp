@@ -217,6 +217,70 @@ ssl-trust-default-ca = no
        "ssl-trust-default-ca = no\n");
 }
 
+TEST_CASE("Mercurial: the user's name and extensions stay, passwords, paths and aliases go") {
+    CHECK(copy("/home/u/.hgrc", R"([ui]
+username = Me Myself <me@corp.example>
+verbose = yes
+[auth]
+corp.prefix = hg.corp.example
+corp.username = SECRET
+corp.password = SECRET
+username = SECRET
+[paths]
+default = https://me:SECRET@hg.corp.example/
+[alias]
+x = !curl -u SECRET https://corp.example
+[extensions]
+rebase =
+)") == "[ui]\nverbose = yes\n[auth]\n[paths]\n[alias]\n[extensions]\nrebase = \n"
+       "[ui]\nusername = Me Myself <me@corp.example>\n");
+    CHECK(copy("/home/u/.config/hg/hgrc", "[ui]\nusername = https://me:SECRET@x\n color = SECRET\n") ==
+          "[ui]\n");
+}
+
+TEST_CASE("Poetry: environments and repositories stay, passwords go") {
+    CHECK(copy("/home/u/.config/pypoetry/config.toml", R"([virtualenvs]
+in-project = true
+[repositories.corp]
+url = "https://me:SECRET@pypi.corp.example/simple"
+[http-basic.corp]
+username = "SECRET"
+password = "SECRET"
+[pypi-token]
+corp = "SECRET"
+)") == "[virtualenvs]\nin-project = true\n[repositories.corp]\nurl = "
+       "\"https://pypi.corp.example/simple\"\n[http-basic.corp]\n"
+       "[pypi-token]\n");
+}
+
+TEST_CASE("Streamlit: looks and servers stay, tokens go") {
+    CHECK(copy("/home/u/.streamlit/config.toml", R"([theme]
+base = "dark"
+[server]
+port = 8501
+cookieSecret = "SECRET"
+[mapbox]
+token = "SECRET"
+)") == "[theme]\nbase = \"dark\"\n[server]\nport = 8501\n[mapbox]\n");
+}
+
+TEST_CASE("Ansible: what says how to work stays, tokens and passwords go") {
+    CHECK(copy("/home/u/.ansible.cfg", R"([defaults]
+inventory = ./hosts
+nocows = 1
+fact_caching_connection = redis:6379:0:SECRET
+[privilege_escalation]
+become_password = SECRET
+[galaxy]
+server_list = corp
+[galaxy_server.corp]
+url = https://galaxy.corp.example/
+token = SECRET
+password = SECRET
+)") == "[defaults]\ninventory = ./hosts\nnocows = 1\n[privilege_escalation]\n[galaxy]\nserver_list = corp\n"
+       "[galaxy_server.corp]\nurl = https://galaxy.corp.example/\n");
+}
+
 TEST_CASE("Maven: mirrors stay, servers go") {
     const std::string made = copy("/home/u/.m2/settings.xml", R"(<?xml version="1.0"?>
 <settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">
