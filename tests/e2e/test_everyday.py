@@ -93,6 +93,7 @@ lsblk -nd >/dev/null 2>&1; echo listed ## listed
 ls /sys/class/net ## lo
 cat /sys/class/net/lo/mtu ## \d
 mkdir -p ${PREFECT_HOME:-state} && touch ${PREFECT_HOME:-state}/prefect.db && echo kept ## kept
+touch ${FOSSIL_HOME:-.}/.fossil && echo kept ## kept
 mkdir -p ${XDG_STATE_HOME:-state}/tool && echo kept ## kept
 ls ~/.npm/_logs 2>&1 || true ## No such file|old
 ls /sys/bus/pci/devices >/dev/null 2>&1; echo looked ## looked
