@@ -1,11 +1,13 @@
 #include "supervisor/run/launch.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -27,6 +29,8 @@
 namespace callgate {
 
 namespace {
+
+constexpr std::string_view guardian_ended = "the guardian process ended before the command began";
 
 /// The command starts there. Another run that goes on may have put a link there since the path was resolved.
 /// Names of procfs are links by nature, and were not resolved.
@@ -241,16 +245,25 @@ void Launched::send_command(const Request& request, const Command& command) {
     require(agent::send_command(guardian, spec), not_sent);
 }
 
+/// Returns when there is an event, or none will come. The agent has copies of the guardian's ends at first.
+/// While it is stopped, the pipe does not tell of a guardian that was killed.
+void Launched::await_event() const {
+    std::array<pollfd, 2> either{{{guardian.events.get(), POLLIN, 0}, {guardian.pidfd.get(), POLLIN, 0}}};
+    while (::poll(either.data(), either.size(), -1) < 0 && errno == EINTR) {
+    }
+    if (either[0].revents == 0 && either[1].revents != 0) throw SetupError(std::string(guardian_ended));
+}
+
 /// A signal that stops the terminal's jobs at this moment stops the agent, too.
 agent::Event Launched::next_event() const {
     using Kind = agent::Event::Kind;
     for (;;) {
         agent::Event event{};
         ssize_t got = -1;
+        await_event();
         while ((got = ::read(guardian.events.get(), &event, sizeof event)) < 0 && errno == EINTR) {
         }
-        if (got != static_cast<ssize_t>(sizeof event))
-            throw SetupError("the guardian process ended before the command began");
+        if (got != static_cast<ssize_t>(sizeof event)) throw SetupError(std::string(guardian_ended));
         if (event.kind == Kind::stopped)
             stop_with_agent(event.pid);
         else if (event.kind != Kind::continued)
@@ -267,7 +280,8 @@ void Launched::stop_with_agent(pid_t stopped) const {
     const auto order = [this](Kind kind, int value = 0) {
         return write_word(guardian.orders.get(), agent::Order{kind, value});
     };
-    if (!order(Kind::stopping)) return;
+    pollfd ended{guardian.pidfd.get(), POLLIN, 0};
+    if (!order(Kind::stopping) || ::poll(&ended, 1, 0) > 0) return;  // nobody would continue this process
     ::kill(::getpid(), SIGSTOP);
     order(Kind::resumed);
     order(Kind::signal, SIGCONT);

@@ -70,6 +70,7 @@ private:
     friend class Launch;
     /// Reads the guardian's next event, which must be of this kind.
     agent::Event expect(agent::Event::Kind kind) const;
+    void await_event() const;
     agent::Event next_event() const;
     void stop_with_agent(pid_t stopped) const;
 
