@@ -30,7 +30,9 @@ namespace callgate {
 
 namespace {
 
-constexpr std::string_view guardian_ended = "the guardian process ended before the command began";
+[[noreturn]] void fail_without_guardian() {
+    throw SetupError("the guardian process ended before the command began");
+}
 
 /// The command starts there. Another run that goes on may have put a link there since the path was resolved.
 /// Names of procfs are links by nature, and were not resolved.
@@ -251,7 +253,7 @@ void Launched::await_event() const {
     std::array<pollfd, 2> either{{{guardian.events.get(), POLLIN, 0}, {guardian.pidfd.get(), POLLIN, 0}}};
     while (::poll(either.data(), either.size(), -1) < 0 && errno == EINTR) {
     }
-    if (either[0].revents == 0 && either[1].revents != 0) throw SetupError(std::string(guardian_ended));
+    if (either[0].revents == 0 && either[1].revents != 0) fail_without_guardian();
 }
 
 /// A signal that stops the terminal's jobs at this moment stops the agent, too.
@@ -263,7 +265,7 @@ agent::Event Launched::next_event() const {
         await_event();
         while ((got = ::read(guardian.events.get(), &event, sizeof event)) < 0 && errno == EINTR) {
         }
-        if (got != static_cast<ssize_t>(sizeof event)) throw SetupError(std::string(guardian_ended));
+        if (got != static_cast<ssize_t>(sizeof event)) fail_without_guardian();
         if (event.kind == Kind::stopped)
             stop_with_agent(event.pid);
         else if (event.kind != Kind::continued)

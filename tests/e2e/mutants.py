@@ -169,7 +169,8 @@ REFUSED_ARGUMENTS = (
 
 CHECKS = (
     Mutant("landlock", ("race.openat.thread", "outside.kill")),
-    Mutant("landlock", ("outside.ptrace", "outside.vm_readv"), beside="base-domain"),
+    # From ABI 6 on the guardian's own domain holds them too.
+    Mutant("landlock", ("outside.ptrace", "outside.vm_readv"), beside="base-domain", abi=5),
     Mutant("base-domain", ("outside.mem_write",), beside="outside-process-files"),
     Mutant("descriptors", ("descriptor.not_named",)),
     Mutant("capabilities", ("outside.environ",), user="root", beside="landlock"),
