@@ -185,7 +185,7 @@ result<Pipe> make_wake_pipe(pid_t supervisor) {
 /// where the kernel does not hold that. kill(-1) must reach nobody else.
 Pipe confine_signals(const GuardianConfig& config, pid_t supervisor) {
     const int abi = kernel_landlock_abi();
-    if (config.nested || abi < 6) return {};
+    if (config.nested || abi < 6 || !check_enabled("signal-domain")) return {};
     auto pipe = make_wake_pipe(supervisor);
     if (!pipe || !enter_signal_domain(abi)) return {};
     const bool holds = ::kill(supervisor, 0) != 0 && errno == EPERM;

@@ -168,7 +168,9 @@ REFUSED_ARGUMENTS = (
 )
 
 CHECKS = (
-    Mutant("landlock", ("race.openat.thread", "outside.kill")),
+    Mutant("landlock", ("race.openat.thread",)),
+    Mutant("landlock", ("outside.kill",), beside="signal-domain"),
+    Mutant("signal-domain", ("outside.kill",), beside="landlock"),
     # From ABI 6 on the guardian's own domain holds them too.
     Mutant("landlock", ("outside.ptrace", "outside.vm_readv"), beside="base-domain", abi=5),
     Mutant("base-domain", ("outside.mem_write",), beside="outside-process-files"),
