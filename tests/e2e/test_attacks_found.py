@@ -95,8 +95,12 @@ def test_a_denied_bind_takes_the_port_for_no_moment(box, kind):
     # On a busy machine the two may take turns: then the control needs more rounds to be met.
     taken, said = next((one for one in map(met, [command] * 20) if one[0] > 0), (0, b""))
     assert taken > 0 and said != b"bound 0\n", "the control takes no port"
-    command[-1] = "1000"
-    assert met(box.command(command, tree_rules(box, udp))[0]) == (0, b"bound 0\n")
+    # Another program of the machine may have the port for a moment. Then twenty times as many binds decide.
+    for command[-1] in ("1000", "20000"):
+        seen = met(box.command(command, tree_rules(box, udp))[0])
+        if seen[0] == 0:
+            break
+    assert seen == (0, b"bound 0\n")
     allowed = tree_rules(box, udp, {"id": "port", "allow": "bind", "port": port, "protocol": ["tcp", "udp"]})
     taken, said = met(box.command(command, allowed)[0])
     assert said != b"bound 0\n"
