@@ -277,8 +277,7 @@ agent::Event Launched::next_event() const {
 /// If somebody continues only one of both, the guardian continues the other.
 void Launched::stop_with_agent(pid_t stopped) const {
     using Kind = agent::Order::Kind;
-    const auto process = read_process(stopped);
-    if (!process || process->state != 'T') return;
+    if (!is_stopped(stopped)) return;
     const auto order = [this](Kind kind, int value = 0) {
         return write_word(guardian.orders.get(), agent::Order{kind, value});
     };

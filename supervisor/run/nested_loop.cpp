@@ -29,21 +29,13 @@ RunOutcome NestedLoop::run(RunLoop::Work work) {
     });
     given_.launched.let_go();
     if (work.started) work.started();
-    RunOutcome outcome =
-        loop_.run(given_.launched.guardian, {.wall = work.command.limits.wall,
-                                             .grace = given_.request.grace,
-                                             .command_ended = std::move(work.command_ended),
-                                             .relay = std::nullopt,
-                                             .stops =
-                                                 [this] {
-                                                     if (tree_limits_) tree_limits_->stand_in();
-                                                 },
-                                             .goes_on =
-                                                 [this] {
-                                                     if (tree_limits_) tree_limits_->end_stand_in();
-                                                 },
-                                             .stopped_by_itself = stopped_by_itself(tree_limits_),
-                                             .tick = [] { return false; }});
+    EventLoop::Settings settings{.wall = work.command.limits.wall,
+                                 .grace = given_.request.grace,
+                                 .command_ended = std::move(work.command_ended),
+                                 .relay = std::nullopt,
+                                 .tick = [] { return false; }};
+    set_limits(settings, tree_limits_);
+    RunOutcome outcome = loop_.run(given_.launched.guardian, std::move(settings));
     note_tree_limits(tree_limits_, outcome);
     if (const auto gathered = outer.report()) {
         given_.report.take(*gathered);

@@ -288,23 +288,15 @@ RunOutcome RunLoop::run(Work work) {
     given_.launched.let_go();
     workers_.start();
     if (work.started) work.started();
-    RunOutcome outcome = loop_.run(
-        given_.launched.guardian, {.wall = work.command.limits.wall,
-                                   .grace = given_.request.grace,
-                                   .command_ended = std::move(work.command_ended),
-                                   .relay = relay(),
-                                   .stops =
-                                       [this] {
-                                           if (tree_limits_) tree_limits_->stand_in();
-                                       },
-                                   .goes_on =
-                                       [this] {
-                                           if (tree_limits_) tree_limits_->end_stand_in();
-                                       },
-                                   .wants_terminal = [this] { announce_wish(); },
-                                   .stopped_by_itself = stopped_by_itself(tree_limits_),
-                                   .tick = [this] { return workers_.tick(); },
-                                   .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)});
+    EventLoop::Settings settings{.wall = work.command.limits.wall,
+                                 .grace = given_.request.grace,
+                                 .command_ended = std::move(work.command_ended),
+                                 .relay = relay(),
+                                 .wants_terminal = [this] { announce_wish(); },
+                                 .tick = [this] { return workers_.tick(); },
+                                 .tick_interval = std::chrono::milliseconds(WorkerPool::tick_interval_ms)};
+    set_limits(settings, tree_limits_);
+    RunOutcome outcome = loop_.run(given_.launched.guardian, std::move(settings));
     if (deciding_.log != nullptr) deciding_.log->limit_waiting(max_log_wait);
     // The front told of what it refused before it told the client, whose end ended the loop.
     if (front_) static_cast<void>(front_->take_judged());
@@ -328,9 +320,11 @@ void RunLoop::announce_wish() const {
                                                    " wants the terminal: bring it to the foreground (fg)\n"));
 }
 
-std::function<bool(pid_t)> stopped_by_itself(std::optional<limits::TreeLimits>& held) {
-    if (!held) return nullptr;
-    return [&held](pid_t command) { return held->stopped_by_itself(command); };
+void set_limits(EventLoop::Settings& settings, std::optional<limits::TreeLimits>& held) {
+    if (!held) return;
+    settings.stops = [&held] { held->stand_in(); };
+    settings.goes_on = [&held] { held->end_stand_in(); };
+    settings.stopped_by_itself = [&held](pid_t command) { return held->stopped_by_itself(command); };
 }
 
 void note_tree_limits(std::optional<limits::TreeLimits>& held, RunOutcome& outcome) {

@@ -125,8 +125,8 @@ private:
 /// Makes the limits of the whole tree, if there are some; the loop ends the tree where one is exceeded.
 void hold_limits(const RunLoop::Needs& given, const RunLoop::Work& work, EventLoop& loop,
                  std::optional<limits::TreeLimits>& held);
-/// Tells the loop apart the command's own stops and those that the limits make; empty without limits.
-[[nodiscard]] std::function<bool(pid_t)> stopped_by_itself(std::optional<limits::TreeLimits>& held);
+/// Lets the loop ask and tell the limits where it stops with the command.
+void set_limits(EventLoop::Settings& settings, std::optional<limits::TreeLimits>& held);
 /// Ends them, and notes what they have seen.
 void note_tree_limits(std::optional<limits::TreeLimits>& held, RunOutcome& outcome);
 

@@ -110,12 +110,12 @@ void MemoryGuard::go_on() {
 void MemoryGuard::too_much() {
     const std::lock_guard lock(mutex_);
     too_much_ = true;
-    note_peak(memory_of_host());
+    note_peak(gained_since());
 }
 
-void MemoryGuard::note_peak(std::uint64_t now) {
-    const std::uint64_t gained = now > state_.at_begin ? now - state_.at_begin : 0;
-    peak_ = std::max(peak_.load(), state_.found.used + gained);
+std::uint64_t MemoryGuard::gained_since() const {
+    const std::uint64_t now = memory_of_host();
+    return now > state_.at_begin ? now - state_.at_begin : 0;
 }
 
 MemoryGuard::Wait MemoryGuard::used() const {
@@ -143,9 +143,8 @@ void MemoryGuard::run() {
             pause = left;
             continue;
         }
-        const std::uint64_t now = memory_of_host();
-        const std::uint64_t gained = now > state_.at_begin ? now - state_.at_begin : 0;
-        if (too_much_) note_peak(now);
+        const std::uint64_t gained = gained_since();
+        if (too_much_) note_peak(gained);
         if (gained <= state_.found.wanted_after) {
             const double seconds =
                 static_cast<double>(state_.found.wanted_after - gained) / state_.found.growth;
@@ -158,7 +157,7 @@ void MemoryGuard::run() {
             used_before = used();
             looks = 0;
         } else if (gained > state_.found.held_after && is_late(used_before, ++looks)) {
-            note_peak(now);
+            note_peak(gained);
             return end(State(state_));
         }
         if (gained > state_.found.held_after) hold_tree(looks >= looks_for_parents);

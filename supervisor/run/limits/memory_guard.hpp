@@ -6,8 +6,8 @@
 //
 // When the machine has gained what the tree may, the next reading is wanted at once. When it has gained more,
 // the tree's processes are stopped until that reading is done. They leave the reader no processor otherwise,
-// and grow meanwhile. If the reading is not done after some time of its own, the tree is
-// ended. What other programs gain counts then, and what they give back hides as much of the tree.
+// and grow meanwhile. If the reading is not done after some time of its own, the tree is ended. What other
+// programs gain counts then, and what they give back hides as much of the tree.
 //
 // So a tree is stopped that has done nothing, where another program gains much. It must not notice more than
 // the time: a shell takes a job that stops from the foreground, and callgate stops with its command.
@@ -17,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -98,8 +99,9 @@ private:
     /// child is left out until its parent has really stopped, unless `all` is said.
     void hold_tree(bool all);
     void continue_held();
-    /// With the lock held.
-    void note_peak(std::uint64_t now);
+    /// With the lock held: what the machine has gained since the last reading began.
+    [[nodiscard]] std::uint64_t gained_since() const;
+    void note_peak(std::uint64_t gained) { peak_ = std::max(peak_.load(), state_.found.used + gained); }
     void end(const State& state);
 
     const pid_t guardian_;
